@@ -1,0 +1,38 @@
+# Every target sets up what it needs; only Python 3.11+, its venv module and make have to be there.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+LINTED := build/lint
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[collect,dev]'
+	@touch $@
+
+setup: $(READY)  ## create .venv with everything that tests and demo need
+
+demo: $(READY)  ## train two ranks with a planted fault, profile them, write demo/report.html
+	$(BIN)/stepscope demo --out demo
+
+test: $(READY)  ## run all tests (PYTEST_ARGS="-k sweep" narrows them)
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+lint: $(READY)  ## ruff, mypy on the installed package, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	rm -rf build && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(LINTED) .
+	MYPYPATH=$(LINTED) $(BIN)/mypy --python-executable $(BIN)/python -p stepscope
+	PYTHONPATH=$(LINTED) $(BIN)/lint-imports
+
+bench: $(READY)  ## measure ratios against peers side by side; results go to benchmarks/results/
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

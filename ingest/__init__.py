@@ -1,0 +1,1 @@
+"""Any trace file -> the canonical Parquet run."""

@@ -1,0 +1,222 @@
+"""The tables of a run: names, columns, types and units.
+
+Every time is integer nanoseconds since the Unix epoch (``*_ns``), every duration integer nanoseconds, every size
+bytes. Unknown is NULL. Definitions of what the columns mean are in ``docs/definitions.md``.
+
+Tables named here are Parquet files under ``RUN/<table>/rank=00003/<name>.parquet``. What belongs to one capture (one
+trace file) is stored in that capture's own terms: ``capture_id`` names it and ``step`` is its ordinal within the
+capture. The views of ``analyze/run.py`` put rank, capture number and job step in their place, so a new capture never
+rewrites an old file.
+
+This module is imported by the collector, inside a training job: pyarrow is all it may load.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+SCHEMA = "stepscope/run/1"
+SCHEMA_FAMILY = "stepscope/run/"
+
+KINDS = (
+    "step operator python annotation dataloader runtime kernel copy memset sync collective memory "
+    "device_annotation overhead counter other"
+).split()
+CLASSES = ("compute", "communication", "copy", "unclassified")
+FLAGS = ("untimed", "clipped", "before_launch", "foreign_clock", "orphan")
+
+# The ledger's categories, in order of priority: each takes only time that earlier ones did not.
+LEDGER_CATEGORIES = (
+    "compute",
+    "exposed_comm",
+    "exposed_copy",
+    "unclassified",
+    "data_wait",
+    "sync",
+    "allocator",
+    "host",
+    "unexplained",
+)
+
+_i64, _f64, _str, _bool = pa.int64(), pa.float64(), pa.string(), pa.bool_()
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema(list(columns.items()))
+
+
+# One row a trace file that was looked at, usable or not. It is written last: a capture exists when its row does.
+SOURCES = _schema(
+    source=_str,  # the path or URI as found
+    bytes=_i64,
+    sha256=_str,
+    capture_id=_i64,  # NULL when no event is used
+    format=_str,  # kineto, chrome, unknown
+    claimed_rank=_i64,  # rank by content or file name, NULL when neither tells
+    rank_source=_str,  # distributedInfo, filename, NULL (then resolved to order or none)
+    world_size=_i64,
+    host=_str,
+    devices=_i64,
+    device_name=_str,
+    device_memory=_i64,  # bytes of one device
+    backend=_str,
+    base_ns=_i64,  # baseTimeNanoseconds; 0 when the vintage has none; NULL when a cut file has lost it
+    start_ns=_i64,
+    end_ns=_i64,
+    n_steps=_i64,
+    first_job_step=_i64,  # the job's own number of the capture's first step, when our collector wrote it
+    session=_str,  # the collector's session, NULL for others' traces
+    verdict=_str,  # ok, repaired, truncated, quarantined
+    reason=_str,
+    events=_i64,
+    events_repaired=_i64,
+    events_dropped=_i64,
+    detail=_str,
+    header=_str,  # JSON text of what stood around the events
+)
+
+EVENTS = _schema(
+    capture_id=_i64,
+    event_id=_i64,  # position among the kept events of the file
+    kind=_str,
+    name=_str,
+    **{"class": _str},
+    device=_i64,
+    stream=_str,
+    thread=_str,
+    start_ns=_i64,
+    dur_ns=_i64,
+    raw_dur_ns=_i64,
+    correlation=_i64,
+    external_id=_i64,
+    parent_id=_i64,  # enclosing host event; for device work the host event that launched it
+    step=_i64,
+    flags=pa.list_(_str),
+    args=_str,
+)
+
+STEPS = _schema(
+    capture_id=_i64,
+    step=_i64,
+    label=_str,
+    start_ns=_i64,
+    end_ns=_i64,
+    dur_ns=_i64,
+    source=_str,  # profiler, window
+    complete=_bool,
+    reason=_str,  # why a step is not complete
+)
+
+LEDGER = _schema(capture_id=_i64, step=_i64, category=_str, ns=_i64)
+
+DEVICE_TIME = _schema(
+    capture_id=_i64,
+    device=_i64,
+    policy=_str,
+    span_ns=_i64,
+    busy_ns=_i64,
+    idle_ns=_i64,
+    compute_ns=_i64,
+    comm_ns=_i64,
+    exposed_comm_ns=_i64,
+    overlapped_comm_ns=_i64,
+    copy_ns=_i64,
+    exposed_copy_ns=_i64,
+    unclassified_ns=_i64,
+)
+
+KERNELS = _schema(
+    capture_id=_i64,
+    device=_i64,
+    name=_str,
+    **{"class": _str},
+    calls=_i64,
+    sum_ns=_i64,
+    mean_ns=_f64,
+    min_ns=_i64,
+    max_ns=_i64,
+)
+
+OPERATORS = _schema(
+    capture_id=_i64, name=_str, calls=_i64, host_ns=_i64, host_self_ns=_i64, device_ns=_i64
+)
+
+BATCHES = _schema(
+    capture_id=_i64,
+    batch=_i64,  # ordinal within the capture
+    step=_i64,
+    wait_start_ns=_i64,
+    wait_ns=_i64,
+    exposed_ns=_i64,
+    workers=_bool,  # whether the loader had worker processes, NULL when the span does not tell
+)
+
+COLLECTIVES = _schema(
+    capture_id=_i64,
+    event_id=_i64,
+    step=_i64,
+    pg=_str,
+    seq=_i64,
+    op=_str,
+    bytes=_i64,
+    dtype=_str,
+    group_size=_i64,
+    start_ns=_i64,
+    end_ns=_i64,
+    wait_ns=_i64,
+    transfer_ns=_i64,
+    exposed_ns=_i64,
+    algbw=_f64,
+    busbw=_f64,
+)
+
+MEMORY = _schema(
+    capture_id=_i64,
+    device=_str,  # 'cpu', 'cuda:0', ...: host memory is a device of its own here
+    t_ns=_i64,
+    step=_i64,
+    allocated=_i64,
+    reserved=_i64,
+    event=_str,
+    size=_i64,
+    address=_str,  # hexadecimal: an address can exceed int64
+)
+
+QUALITY = _schema(source=_str, capture_id=_i64, rule=_str, count=_i64, effect_ns=_i64, sentence=_str)
+
+# What the always-on collector writes, a row a step. `rank` and `step` are the job's own.
+TIMER = _schema(
+    rank=_i64,
+    session=_str,
+    step=_i64,
+    start_ns=_i64,
+    end_ns=_i64,
+    wait_start_ns=_i64,  # NULL when no instrumented loader was asked for a batch in the step
+    wait_ns=_i64,
+    batches=_i64,  # batches that reached the loop in the step
+    allocated=_i64,  # accelerator bytes, NULL without one
+    reserved=_i64,
+    rss=_i64,  # resident bytes of the process
+    overhead_ns=_i64,  # what the collector itself spent in the step
+    profiled=_bool,  # whether a profiler window was open
+)
+
+# One JSON object a collector session under RUN/sessions/rank=00003/<session>.json.
+SESSION_KEYS = (
+    "session rank world_size local_rank host pid backend devices device_name device_memory cores torch python "
+    "command loaders started_ns clock_offset_ns"
+).split()
+
+CAPTURE_TABLES: dict[str, pa.Schema] = {
+    "events": EVENTS,
+    "steps": STEPS,
+    "ledger": LEDGER,
+    "device_time": DEVICE_TIME,
+    "kernels": KERNELS,
+    "operators": OPERATORS,
+    "batches": BATCHES,
+    "collectives": COLLECTIVES,
+    "memory": MEMORY,
+    "quality": QUALITY,
+}
+TABLES: dict[str, pa.Schema] = {"sources": SOURCES, "timer": TIMER, **CAPTURE_TABLES}

@@ -1,0 +1,1 @@
+"""Answers shown: HTML, terminal, JSON."""
