@@ -1,0 +1,5 @@
+"""``python -m stepscope``."""
+
+from .cli import main
+
+main()

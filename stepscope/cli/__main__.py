@@ -1,0 +1,5 @@
+"""``python -m stepscope.cli``."""
+
+from . import main
+
+main()
