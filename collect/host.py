@@ -63,8 +63,8 @@ def facts() -> dict[str, Any]:
         known["devices"] = device.device_count()
         known["device_name"] = properties.name
         known["device_memory"] = properties.total_memory
-    elif torch is not None and not torch.cuda.is_available():
-        known["devices"] = 0
+    elif torch is not None and torch.version.cuda is torch.version.hip is torch.version.xpu is None:
+        known["devices"] = 0  # a build for CPUs; asking any other would initialise the driver
     return known
 
 

@@ -73,7 +73,7 @@ class Recorder:
 
     @guarded
     def next_step(self, step: int) -> None:
-        """A recorded step is finished and ``step`` begins."""
+        """Go on from a finished step to ``step``."""
         self._close_marker()
         self._steps += 1
         self._open_marker(step)
@@ -102,8 +102,9 @@ class Recorder:
         if self._steps:
             self._done(self._write(profiler, origin))
 
+    @guarded
     def span(self, name: str) -> Any:
-        """Return a context that shows as a span named ``name`` in the trace."""
+        """Return a context that shows as a span named ``name`` in the trace, None after a failure."""
         from torch.profiler import record_function
 
         return record_function(name)

@@ -80,7 +80,7 @@ class Requests:
 
     def listen(self) -> None:
         """Install the handler of SIGUSR1, in the main thread; one that is there already is called too."""
-        if threading.current_thread() is threading.main_thread():
+        if hasattr(signal, "SIGUSR1") and threading.current_thread() is threading.main_thread():
             self._previous = signal.signal(signal.SIGUSR1, self._on_signal)
             self._installed = True
 
