@@ -1,7 +1,7 @@
 """Collects from an unchanged script: hooks into torch's DataLoader and optimizers.
 
-Torch is not imported for it (what a script sets up before its own import has to count): the hooks go in right after
-the script's import. Iterators, batches and optimizers stay the very objects they are.
+Torch is not imported for it (what a script sets up before its own import has to count): the hooks go in right
+after the script's import. Iterators, batches and optimizers stay the very objects they are.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Action = Callable[[Any], None]
 
 
 def install(session: Session) -> None:
-    """Hook ``session`` into torch, now or when it is imported."""
+    """Connect ``session`` to torch, now or when it is imported."""
     after = {
         "torch.utils.data.dataloader": functools.partial(_hook_loaders, session),
         "torch.optim.optimizer": functools.partial(_hook_optimizers, session),

@@ -23,7 +23,7 @@ def run_script(
 ) -> None:
     """Run ``script`` as ``__main__`` and collect its steps; what it raises passes.
 
-    A step goes from one step of the optimizer to the next, or from batch to batch in a script without optimizer.
+    A step goes from one step of the optimizer to the next, or from batch to batch in a script without one.
 
     Args:
         script: Path of the script.

@@ -1,7 +1,7 @@
 """Drives torch.profiler for one window at a time and writes its trace.
 
-A window is *armed* one step early, so that what starting the profiler costs falls before the recorded steps, then
-*recording*, and ends with the raw Kineto file in ``RUN/raw``.
+A window is *armed* one step early, so that what starting the profiler costs falls before the recorded steps,
+then *recording*, and ends with the raw Kineto file in ``RUN/raw``.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Recorder:
         profiler, self._profiler = self._profiler, None
         others.ours_is_over()
         if not self.recording:
-            profiler.start_trace()  # the only clean way out of a prepared profiler leads through a started one
+            profiler.start_trace()  # the only clean way out of a prepared profiler
             profiler.stop_trace()
             return
         self.recording = False

@@ -1,7 +1,7 @@
 """One process's collection into one run: joins the step timer, the windows and the files.
 
-A session lives from the first ``watch`` or ``profile`` of a run directory to the end of the process (``watch``) or of
-the ``with`` block (``profile``). Every method that the training loop calls is guarded.
+A session lives from the first ``watch`` or ``profile`` of a run directory to the end of the process (``watch``) or
+of the ``with`` block (``profile``). Every method that the training loop calls is guarded.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class Session:
         self._wanted = False  # somebody asked for a window
         self._seen_to = -1  # the step that windows were last seen to for
         self._record_at = self._stop_at = 0
+        self._disturbed = False  # a window was opened or closed just before the step under way
         self._driver: Loop | None = None
         self._cost = 0  # ns that the collector spent since the last row
         self._ticked = 0
@@ -146,7 +147,7 @@ class Session:
         self._cost += perf_counter_ns() - entered
 
     def span(self, loop: Loop | None) -> AbstractContextManager[Any]:
-        """Return a context for one request of ``loop`` that shows in traces, where torch has none of its own."""
+        """Return a context for a request of ``loop`` that shows in traces, where torch has none itself."""
         if loop is None or loop.native or not self.recorder.recording:
             return NO_SPAN
         return self.recorder.span(f"enumerate(stepscope)#{loop.name}.__next__") or NO_SPAN
@@ -190,12 +191,10 @@ class Session:
         self._finish(t)
         self._begin(t)
 
-    def _begin(self, t: int) -> int:
-        """Begin the step under way. Returns when: what a window costs to open or close is no part of a step."""
-        if self._see_to_windows():
-            t = perf_counter_ns()
-        self.steps.begin(t)
-        return t
+    def _begin(self, t: int) -> None:
+        """Begin the step under way, at ``t`` or once a window has been seen to: that is no part of a step."""
+        self._disturbed = self._see_to_windows()
+        self.steps.begin(perf_counter_ns() if self._disturbed else t)
 
     def _finish(self, t: int) -> None:
         log = self._log or self._settle()
@@ -222,7 +221,7 @@ class Session:
             profiled=profiled,
         )
         self._cost = 0
-        if not profiled:
+        if not profiled and not self._disturbed:
             self._wanted |= self._requests.slow(t - steps.start)
         steps.finish()
 
@@ -258,7 +257,7 @@ class Session:
     # Who we are.
 
     def _settle(self) -> TimerLog:
-        """Find out the rank, as late as may be: torch.distributed may be initialised after the session began."""
+        """Find out the rank, as late as may be: torch.distributed may be initialised after the session."""
         rank, world_size = host.rank_and_world() or (0, 1)
         self._facts.update(rank=rank, world_size=world_size)
         self._log = TimerLog(self.run, rank, self.id, next_step(self.run, rank))

@@ -23,8 +23,8 @@ class Loop:
 class Steps:
     """Counts the steps of a session and adds up the step under way.
 
-    A step is finished by ``finish``; what comes after the end of a loop and before the next request of a batch
-    (validation, a checkpoint) belongs to no step.
+    A step is finished by ``finish``; what comes between the end of a loop and the next request of a batch (a
+    checkpoint, say) belongs to no step.
     """
 
     __slots__ = ("asked", "batches", "ever_asked", "fresh", "start", "step", "wait", "wait_start")

@@ -36,7 +36,7 @@ def _window(context: click.Context, parameter: click.Parameter, text: str | None
     "--window",
     callback=_window,
     metavar="EVERY[:ACTIVE[:FIRST]]|once|off",
-    help="When torch.profiler records: ACTIVE (3) steps of every EVERY, from step FIRST (10) on.  [default: once]",
+    help="When torch.profiler records: ACTIVE (3) steps of every EVERY, from step FIRST (10)  [default: once]",
 )
 @click.option("--keep-raw", is_flag=True, help="Keep the raw Kineto files in RUN/raw.")
 @click.argument("script")
@@ -44,9 +44,9 @@ def _window(context: click.Context, parameter: click.Parameter, text: str | None
 def command(
     out: str | None, window: Window | None, keep_raw: bool, script: str, args: tuple[str, ...]
 ) -> None:
-    """Profile SCRIPT, unchanged. Under torchrun every rank writes into the same run:
+    """Profile SCRIPT, unchanged.
 
-    torchrun --nproc-per-node=2 -m stepscope.cli run --out RUN script.py
+    Under torchrun all ranks write into the same run: torchrun --nproc-per-node=2 -m stepscope.cli run SCRIPT
     """
     if not os.path.exists(script):
         raise StepscopeError(f"There is no script {script}. Give the path of a Python file.", exit_code=2)
@@ -69,5 +69,5 @@ def _end_as_python_would(error: BaseException) -> None:
         trace = trace.tb_next
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith("<frozen runpy"):
         trace = trace.tb_next
-    sys.excepthook(type(error), error, trace or error.__traceback__)
+    sys.excepthook(type(error), error.with_traceback(trace or error.__traceback__), trace)
     sys.exit(130 if isinstance(error, KeyboardInterrupt) else 1)
