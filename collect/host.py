@@ -18,7 +18,13 @@ RANK_VARIABLES = (
     ("PMI_RANK", "PMI_SIZE"),
 )
 LOADER_SETTINGS = (
-    "batch_size num_workers prefetch_factor pin_memory persistent_workers drop_last in_order".split()
+    "batch_size",
+    "num_workers",
+    "prefetch_factor",
+    "pin_memory",
+    "persistent_workers",
+    "drop_last",
+    "in_order",
 )
 
 
