@@ -42,7 +42,8 @@ def bandwidth(
 def bandwidths(collectives: pa.Table) -> dict[str, pa.Array]:
     """Return the columns ``algbw`` and ``busbw`` of a table of collectives."""
     rows = zip(
-        *(collectives[name].to_pylist() for name in ("op", "bytes", "start_ns", "end_ns", "group_size")), strict=True
+        *(collectives[name].to_pylist() for name in ("op", "bytes", "start_ns", "end_ns", "group_size")),
+        strict=True,
     )
     pairs = [bandwidth(op, size, end - start, group) for op, size, start, end, group in rows]
     return {

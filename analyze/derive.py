@@ -31,7 +31,11 @@ def derive(capture: Capture, source: str) -> dict[str, pa.Table]:
         "device_time": device_time(capture),
         "batches": _conform(waits, BATCHES, capture_id, exposed_ns=swept.exposed_waits),
         "collectives": _conform(
-            collectives, COLLECTIVES, capture_id, exposed_ns=swept.exposed_collectives, **bandwidths(collectives)
+            collectives,
+            COLLECTIVES,
+            capture_id,
+            exposed_ns=swept.exposed_collectives,
+            **bandwidths(collectives),
         ),
     }
     for name in ("kernels", "operators", "memory"):
@@ -46,7 +50,8 @@ def _collectives(capture: Capture) -> pa.Table:
     sizes = names()["dtype_bytes"]
     capture.con.execute("set variable collective_ops = ?", [ops])
     capture.con.execute(
-        "set variable dtype_bytes = map($names, $bytes)", {"names": list(sizes), "bytes": list(sizes.values())}
+        "set variable dtype_bytes = map($names, $bytes)",
+        {"names": list(sizes), "bytes": list(sizes.values())},
     )
     return capture.con.sql(sql("capture_collectives", __package__)).to_arrow_table()
 
@@ -55,9 +60,12 @@ def _conform(rows: pa.Table, schema: pa.Schema, capture_id: int, **columns: np.n
     """Give rows the columns of a schema: those they have, those given, and NULL for the rest."""
     given = {"capture_id": pa.array(np.full(len(rows), capture_id)), **columns}
     arrays = [
-        pa.array(given[name], type=schema.field(name).type) if name in given and not isinstance(given[name], pa.Array)
-        else given[name] if name in given
-        else rows[name].cast(schema.field(name).type) if name in rows.column_names
+        pa.array(given[name], type=schema.field(name).type)
+        if name in given and not isinstance(given[name], pa.Array)
+        else given[name]
+        if name in given
+        else rows[name].cast(schema.field(name).type)
+        if name in rows.column_names
         else pa.nulls(len(rows), schema.field(name).type)
         for name in schema.names
     ]
@@ -67,27 +75,58 @@ def _conform(rows: pa.Table, schema: pa.Schema, capture_id: int, **columns: np.n
 def _quality(capture: Capture, source: str, tables: dict[str, pa.Table]) -> pa.Table:
     rows = list(capture.quality)
     if not len(tables["batches"]):
-        rows.append(("loader_not_recorded", 0, None, "No loader call is in the trace: waiting for data is not recorded, not zero."))
+        rows.append(
+            (
+                "loader_not_recorded",
+                0,
+                None,
+                "No loader call is in the trace: waiting for data is not recorded, not zero.",
+            )
+        )
     if not len(tables["device_time"]):
-        rows.append(("no_device_work", 0, None, "No kernel, copy or memset is in the trace: device questions have no answer."))
+        rows.append(
+            (
+                "no_device_work",
+                0,
+                None,
+                "No kernel, copy or memset is in the trace: device questions have no answer.",
+            )
+        )
     if any(step.source == "window" for step in capture.steps):
         rows.append(
-            ("no_step_markers", 0, None, "No ProfilerStep markers: the whole window is taken as one step. Call prof.step() once a step.")
+            (
+                "no_step_markers",
+                0,
+                None,
+                "No ProfilerStep markers: the whole window is taken as one step. Call prof.step() once a step.",
+            )
         )
     for step in capture.steps:
         if step.reason is not None:
-            rows.append(("incomplete_step", 1, None, f"{step.label or 'The window'} {step.reason}: it is out of the averages."))
+            rows.append(
+                (
+                    "incomplete_step",
+                    1,
+                    None,
+                    f"{step.label or 'The window'} {step.reason}: it is out of the averages.",
+                )
+            )
+    return quality_table(source, capture.capture_id, rows)
+
+
+def quality_table(source: str | None, capture_id: int | None, rows: list[tuple[str, int, int | None, str]]) -> pa.Table:
+    """Return rows of ``quality`` from (rule, count, effect_ns, sentence)."""
     return pa.Table.from_pylist(
         [
             {
                 "source": source,
-                "capture_id": capture.capture_id,
+                "capture_id": capture_id,
                 "rule": rule,
                 "count": count,
                 "effect_ns": effect,
-                "sentence": sentence,
+                "sentence": text,
             }
-            for rule, count, effect, sentence in rows
+            for rule, count, effect, text in rows
         ],
         schema=QUALITY,
     )

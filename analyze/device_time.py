@@ -33,7 +33,12 @@ def _of_device(capture: Capture, device: int | None) -> list[dict[str, object]]:
         for policy, shift in POLICIES.items():
             spans[policy] = _extend(spans[policy], segments, WORK << shift)
     return [
-        {"capture_id": capture.capture_id, "device": device, "policy": policy, **_split(everything, shift, *spans[policy])}
+        {
+            "capture_id": capture.capture_id,
+            "device": device,
+            "policy": policy,
+            **_split(everything, shift, *spans[policy]),
+        }
         for policy, shift in POLICIES.items()
         if spans[policy][0] is not None
     ]

@@ -53,7 +53,9 @@ def sweep_capture(capture: Capture, waits: pa.Table, collectives: pa.Table) -> S
         for question in (totals, idle, not_computing):
             question.add(segments)
     return Swept(
-        _ledger_table(capture, totals), idle.between(wait_start, wait_end), not_computing.between(comm_start, comm_end)
+        _ledger_table(capture, totals),
+        idle.between(wait_start, wait_end),
+        not_computing.between(comm_start, comm_end),
     )
 
 
@@ -63,21 +65,33 @@ def _ledger_table(capture: Capture, totals: Totals) -> pa.Table:
     for window, step in enumerate(capture.steps):
         split = dict(zip(LEDGER_CATEGORIES, totals.by_priority(window, len(LANES)), strict=True))
         assert sum(split.values()) == step.end_ns - step.start_ns, "the ledger does not close"
-        assert all(ns == 0 for name, ns in split.items() if name not in shown), "time in a category that cannot be shown"
+        assert all(ns == 0 for name, ns in split.items() if name not in shown), (
+            "time in a category that cannot be shown"
+        )
         for name in shown:
             steps.append(step.step)
             names.append(name)
             amounts.append(split[name])
-    columns = [pa.array([capture.capture_id] * len(steps), pa.int64()), pa.array(steps, pa.int64()), names, amounts]
+    columns = [
+        pa.array([capture.capture_id] * len(steps), pa.int64()),
+        pa.array(steps, pa.int64()),
+        names,
+        amounts,
+    ]
     return pa.Table.from_arrays(
-        [column if isinstance(column, pa.Array) else pa.array(column, LEDGER.field(i).type) for i, column in enumerate(columns)],
+        [
+            column if isinstance(column, pa.Array) else pa.array(column, LEDGER.field(i).type)
+            for i, column in enumerate(columns)
+        ],
         schema=LEDGER,
     )
 
 
 def shown_categories(capture: Capture) -> list[str]:
     """Return the ledger's categories that this capture can show, in order: others have no row, not a zero."""
-    kinds = {kind for (kind,) in capture.con.execute("select distinct kind from events where dur_ns is not null").fetchall()}
+    kinds = {
+        kind for (kind,) in capture.con.execute("select distinct kind from events where dur_ns is not null").fetchall()
+    }
     device = bool(kinds & {"kernel", "copy", "memset"})
     can_show = {
         "compute": device or "operator" in kinds,

@@ -52,9 +52,7 @@ def sql(name: str, package: str = __package__) -> str:
     return (files(package) / "sql" / f"{name}.sql").read_text()
 
 
-def build_capture(
-    con: duckdb.DuckDBPyConnection, capture_id: int, base_ns: int | None, events_path: Path
-) -> Capture:
+def build_capture(con: duckdb.DuckDBPyConnection, capture_id: int, base_ns: int | None, events_path: Path) -> Capture:
     """Turn the table ``raw`` of ``con`` into a capture whose events are the Parquet file ``events_path``.
 
     Args:
@@ -153,5 +151,3 @@ def _physics_quality(capture: Capture) -> list[tuple[str, int, int | None, str]]
     return [
         (flag, count, effect if flag in moved else 0, sentences[flag].format(n=count)) for flag, count, effect in counts
     ]
-
-
