@@ -48,16 +48,33 @@ def step_times(rows: Rows) -> str:
     def draw(axes: Axes) -> None:
         steps = [row["step"] for row in rows]
         axes.fill_between(
-            steps, _ms(rows, "fastest_ns"), _ms(rows, "slowest_ns"), color=TONES["compute"].light, alpha=0.22, lw=0
+            steps,
+            _ms(rows, "fastest_ns"),
+            _ms(rows, "slowest_ns"),
+            color=TONES["compute"].light,
+            alpha=0.22,
+            lw=0,
         )
         axes.plot(steps, _ms(rows, "median_ns"), color=TONES["compute"].light, lw=1.3, label="step")
         if any(row["wait_ns"] is not None for row in rows):
-            axes.plot(steps, _ms(rows, "wait_ns"), color=TONES["data_wait"].light, lw=1.1, label="wait for the loader")
+            axes.plot(
+                steps,
+                _ms(rows, "wait_ns"),
+                color=TONES["data_wait"].light,
+                lw=1.1,
+                label="wait for the loader",
+            )
         opened = [row["step"] for row in rows if row["profiled"]]
         axes.set_ylim(bottom=0)
         if opened:
             axes.plot(
-                opened, [0] * len(opened), "|", color=_INK, ms=7, clip_on=False, label="profiler window",
+                opened,
+                [0] * len(opened),
+                "|",
+                color=_INK,
+                ms=7,
+                clip_on=False,
+                label="profiler window",
                 transform=axes.get_xaxis_transform(),
             )
         axes.set_xlabel("step")
@@ -103,9 +120,13 @@ def _svg(draw: Callable[[Axes], None], height: float = 2.3) -> str:
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1), count=1)
+    svg = re.sub(
+        r'(<svg[^>]*?) width="[^"]*"',
+        r"\1",
+        re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1),
+        count=1,
+    )
     svg = re.sub(r"font: ([0-9.]+px)[^;\"]*", r"font-size: \1", svg)
     for colour, name in {**{t.light: variable(c) for c, t in reversed(TONES.items())}, **_INKS}.items():
         svg = svg.replace(colour, name)
     return svg
-

@@ -92,7 +92,13 @@ def _facts(book: Book) -> list[Number]:
         Number("worst step", row["worst_step_ns"], "time", answer.id, unknown="not recorded"),
         Number("steps judged", judged, "count", answer.id, note=f"of {profiled:,} profiled"),
         Number("steps timed", timed, "count", answer.id, unknown="no timer"),
-        Number("ranks", row["ranks"], "count", answer.id, note=f"of {row['world_size']:,}" if row["world_size"] else ""),
+        Number(
+            "ranks",
+            row["ranks"],
+            "count",
+            answer.id,
+            note=f"of {row['world_size']:,}" if row["world_size"] else "",
+        ),
         Number("device busy", row["device_busy"], "share", answer.id, unknown="no device"),
     ]
 
@@ -110,6 +116,11 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     env.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False, "ensure_ascii": False}
-    env.filters |= {"duration": units.duration, "share": units.share, "confidence": units.confidence, "printable": units.text}
+    env.filters |= {
+        "duration": units.duration,
+        "share": units.share,
+        "confidence": units.confidence,
+        "printable": units.text,
+    }
     env.filters["exact"] = lambda value: units.exact(value, "ns")
     return env

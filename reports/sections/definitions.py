@@ -28,7 +28,11 @@ _ENTRIES = (
     ),
     ("Exposed", "exposed", "Time that no compute hides: what would go away if the cause did."),
     ("Data wait", "data-wait", "Time inside the loader's next() with the device idle."),
-    ("Device busy", "device-time", "The union of all device events over the span from the first to the last."),
+    (
+        "Device busy",
+        "device-time",
+        "The union of all device events over the span from the first to the last.",
+    ),
     (
         "Findings",
         "findings",
@@ -40,4 +44,9 @@ _ENTRIES = (
 def section(_: Book) -> Section:
     """Return the definitions."""
     entries = [(term, meaning, f"{DEFINITIONS}#{anchor}") for term, anchor, meaning in _ENTRIES]
-    return Section("definitions", "How the numbers are defined", "One line each; the link has the whole.", [Terms(entries)])
+    return Section(
+        "definitions",
+        "How the numbers are defined",
+        "One line each; the link has the whole.",
+        [Terms(entries)],
+    )

@@ -31,7 +31,9 @@ def section(book: Book) -> Section:
 def _shares(book: Book) -> list[Block]:
     means = book.ask("ledger_means", DEFINITION, "ledger")
     if not means.rows:
-        return [Note("No ledger: no profiled step was recorded, so the split of its time is unknown.", "unknown")]
+        return [
+            Note("No ledger: no profiled step was recorded, so the split of its time is unknown.", "unknown")
+        ]
     return [Legend(means.rows, means.id)]
 
 
@@ -41,9 +43,7 @@ def _bars(book: Book) -> list[Block]:
     )
     if not steps.rows:
         return []
-    own = book.ask(
-        "ledger_steps", DEFINITION, "ledger", limit_ranks=RANKS_CHOOSABLE, limit_steps=STEPS_DRAWN
-    )
+    own = book.ask("ledger_steps", DEFINITION, "ledger", limit_ranks=RANKS_CHOOSABLE, limit_steps=STEPS_DRAWN)
     ranks = book.ask(
         "ledger_ranks", f"{DEFINITION} Here the mean over the judged steps of each rank.", "ledger"
     )

@@ -26,7 +26,9 @@ def _invariants(book: Book) -> list[Block]:
     blocks: list[Block] = []
     if broken:
         names = ", ".join(row["name"] for row in broken)
-        blocks.append(Note(f"A sum that must hold does not: {names}. Do not trust the numbers it touches.", "bad"))
+        blocks.append(
+            Note(f"A sum that must hold does not: {names}. Do not trust the numbers it touches.", "bad")
+        )
     columns = [
         Column("name", "invariant", "name"),
         Column("holds", "result"),
@@ -38,7 +40,9 @@ def _invariants(book: Book) -> list[Block]:
 
 def _rules(book: Book) -> list[Block]:
     answer = book.ask(
-        "quality_rules", "Every warning is a row of the table quality; here they are grouped by rule.", "quality"
+        "quality_rules",
+        "Every warning is a row of the table quality; here they are grouped by rule.",
+        "quality",
     )
     if not answer.rows:
         return [Note("Nothing was noticed: every event was taken as it stands.")]
@@ -73,7 +77,12 @@ def _sources(book: Book) -> list[Block]:
     fine = all(row["verdict"] == "ok" for row in answer.rows)
     return [
         Table(
-            "Sources", columns, answer.rows, answer.id, find=len(answer.rows) > 8, total=total,
+            "Sources",
+            columns,
+            answer.rows,
+            answer.id,
+            find=len(answer.rows) > 8,
+            total=total,
             folded=fine and len(answer.rows) > 8,
         )
     ]

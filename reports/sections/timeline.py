@@ -13,15 +13,26 @@ EVENTS_DRAWN = 4000
 NAME_LENGTH = 160
 
 _COLOUR_OF_CLASS = {
-    "compute": "compute", "communication": "exposed_comm", "copy": "exposed_copy", "unclassified": "unclassified",
+    "compute": "compute",
+    "communication": "exposed_comm",
+    "copy": "exposed_copy",
+    "unclassified": "unclassified",
 }
-_COLOUR_OF_KIND = {"dataloader": "data_wait", "sync": "sync", "runtime": "host", "operator": "host", "collective": "exposed_comm"}
+_COLOUR_OF_KIND = {
+    "dataloader": "data_wait",
+    "sync": "sync",
+    "runtime": "host",
+    "operator": "host",
+    "collective": "exposed_comm",
+}
 
 
 def section(book: Book) -> Section:
     """Return the timelines."""
     steps = book.ask(
-        "timeline_steps", "Among all judged steps of all ranks: the one in the middle, and the longest.", "steps"
+        "timeline_steps",
+        "Among all judged steps of all ranks: the one in the middle, and the longest.",
+        "steps",
     )
     charts = [_chart(book, step, steps.id) for step in steps.rows]
     blocks: list[Block] = [chart for chart in charts if chart] or [
@@ -34,7 +45,10 @@ def _chart(book: Book, step: dict[str, Any], show: str) -> Chart | None:
     # Bulky, so not kept as evidence: the events are in the picture.
     events = book.rows(
         "timeline_events",
-        rank_=step["rank"], capture_=step["capture"], from_ns=step["start_ns"], to_ns=step["end_ns"],
+        rank_=step["rank"],
+        capture_=step["capture"],
+        from_ns=step["start_ns"],
+        to_ns=step["end_ns"],
         limit_events=EVENTS_DRAWN,
     )
     if not events:

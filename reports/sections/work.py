@@ -18,7 +18,9 @@ def section(book: Book) -> Section:
 
 def _kernels(book: Book) -> list[Block]:
     answer = book.ask(
-        "kernels_top", "Device work by name over all ranks and captures; calls without timing are not counted.", "kernels"
+        "kernels_top",
+        "Device work by name over all ranks and captures; calls without timing are not counted.",
+        "kernels",
     )
     if not answer.rows:
         return [Note("No kernel was recorded (a CPU-only run has none).", "unknown")]
@@ -33,9 +35,7 @@ def _kernels(book: Book) -> list[Block]:
         Column("max_ns", "max", "time"),
         Column("ranks", "ranks", "count"),
     ]
-    return [
-        Table("Kernels", columns, answer.rows, answer.id, find=True, total=answer.rows[0]["names"])
-    ]
+    return [Table("Kernels", columns, answer.rows, answer.id, find=True, total=answer.rows[0]["names"])]
 
 
 def _operators(book: Book) -> list[Block]:
@@ -54,6 +54,4 @@ def _operators(book: Book) -> list[Block]:
         Column("host_ns", "host, with callees", "time"),
         Column("ranks", "ranks", "count"),
     ]
-    return [
-        Table("Operators", columns, answer.rows, answer.id, find=True, total=answer.rows[0]["names"])
-    ]
+    return [Table("Operators", columns, answer.rows, answer.id, find=True, total=answer.rows[0]["names"])]

@@ -56,7 +56,12 @@ class FakeRun:
     def add(self, table: str, *rows: dict[str, Any]) -> None:
         """Insert rows; what a row does not name is NULL."""
         types = self.con.table(table)
-        columns = pa.schema([pa.field(c, t) for c, t in zip(types.columns, types.limit(0).to_arrow_table().schema.types, strict=True)])
+        columns = pa.schema(
+            [
+                pa.field(c, t)
+                for c, t in zip(types.columns, types.limit(0).to_arrow_table().schema.types, strict=True)
+            ]
+        )
         self.con.register("more", pa.Table.from_pylist(list(rows), schema=columns))
         self.con.execute(f"insert into {table} from more")
 
@@ -82,7 +87,11 @@ def view_schema(name: str, columns: pa.Schema) -> pa.Schema:
     """Return the columns of a table's view: rank and capture stand where the file has ``capture_id``."""
     if name == "timer":
         return columns
-    extra = [f for f in (pa.field("rank", pa.int64()), pa.field("capture", pa.int64())) if f.name not in columns.names]
+    extra = [
+        f
+        for f in (pa.field("rank", pa.int64()), pa.field("capture", pa.int64()))
+        if f.name not in columns.names
+    ]
     return pa.schema(extra + [field for field in columns if field.name != "capture_id"])
 
 
@@ -115,8 +124,8 @@ def loader_bound(ranks: int = 2, steps: int = 40, kernels: int = 40, events: int
         from steps join ledger using (rank, step) where category = 'data_wait';
         insert into device_time by name
         select rank, 0 as capture, 0 as device, 'all' as policy, sum(dur_ns) as span_ns,
-            {PARTS['compute'] + 8 * MS} * count(*) as busy_ns, span_ns - busy_ns as idle_ns,
-            {PARTS['compute']} * count(*) as compute_ns, {9 * MS} * count(*) as comm_ns,
+            {PARTS["compute"] + 8 * MS} * count(*) as busy_ns, span_ns - busy_ns as idle_ns,
+            {PARTS["compute"]} * count(*) as compute_ns, {9 * MS} * count(*) as comm_ns,
             {6 * MS} * count(*) as exposed_comm_ns, {3 * MS} * count(*) as overlapped_comm_ns,
             {2 * MS} * count(*) as copy_ns, {2 * MS} * count(*) as exposed_copy_ns, 0 as unclassified_ns
         from steps group by rank;
@@ -155,7 +164,7 @@ def loader_bound(ranks: int = 2, steps: int = 40, kernels: int = 40, events: int
             start_ns as wait_start_ns, if(i % 32 = 31, 245, 55) * {MS} + rank % 8 * {MS} as wait_ns, 1 as batches,
             {3 * GIB} + i * 1048576 as allocated, {6 * GIB} as reserved,
             {2 * GIB} + i * 700000 as rss, 40000 as overhead_ns, i between 200 and 239 as profiled
-        from ranks, range(600) t(i);
+        from (select rank from ranks), range(600) t(i);
         insert into sources by name
         select '/data/traces/rank' || rank || '.pt.trace.json.gz' as source, 5_000_000 + rank as bytes, md5(rank::varchar) as sha256,
             rank, 0 as capture, 'kineto' as format, 'distributedInfo' as rank_source,
@@ -202,34 +211,100 @@ def _events(run: FakeRun, events: int) -> None:
 def _judgement(run: FakeRun, ranks: int) -> None:
     run.add(
         "quality",
-        {"source": "/data/traces/rank1.pt.trace.json.gz", "rank": 1, "rule": "overrun", "count": 7, "effect_ns": 12_345_678,
-         "sentence": "7 kernels overran the next one of their stream and were clipped."},
-        {"source": "/data/traces/rank1.pt.trace.json.gz", "rank": 1, "rule": "cut", "count": 1, "effect_ns": None,
-         "sentence": "The file is cut; what the lost part held is unknown."},
+        {
+            "source": "/data/traces/rank1.pt.trace.json.gz",
+            "rank": 1,
+            "rule": "overrun",
+            "count": 7,
+            "effect_ns": 12_345_678,
+            "sentence": "7 kernels overran the next one of their stream and were clipped.",
+        },
+        {
+            "source": "/data/traces/rank1.pt.trace.json.gz",
+            "rank": 1,
+            "rule": "cut",
+            "count": 1,
+            "effect_ns": None,
+            "sentence": "The file is cut; what the lost part held is unknown.",
+        },
     )
     run.found = [
-        _found("loader_bound", "high", 59_000_000, 0.3357, "high",
-               "The loop waits 59.0 ms of every 176 ms step for its next batch: this job is bound by data loading.",
-               "Give the DataLoader num_workers=4 and pin_memory=True; the loader has no workers now."),
-        _found("exposed_communication", "medium", 6_000_000, 0.0341, "medium",
-               "6.0 ms of every step is communication that no compute hides.",
-               "Let DDP overlap: larger bucket_cap_mb, gradient_as_bucket_view=True."),
-        _found("host_bound", "low", 9_000_000, 0.0512, "low",
-               "The device idles 9.0 ms a step while the host launches work.", "Try torch.compile or CUDA graphs."),
-        _found("memory_growth", "low", None, None, "low", "Resident memory grows by 0.7 MB a step.",
-               "Look for tensors kept in a list."),
+        _found(
+            "loader_bound",
+            "high",
+            59_000_000,
+            0.3357,
+            "high",
+            "The loop waits 59.0 ms of every 176 ms step for its next batch: this job is bound by data loading.",
+            "Give the DataLoader num_workers=4 and pin_memory=True; the loader has no workers now.",
+        ),
+        _found(
+            "exposed_communication",
+            "medium",
+            6_000_000,
+            0.0341,
+            "medium",
+            "6.0 ms of every step is communication that no compute hides.",
+            "Let DDP overlap: larger bucket_cap_mb, gradient_as_bucket_view=True.",
+        ),
+        _found(
+            "host_bound",
+            "low",
+            9_000_000,
+            0.0512,
+            "low",
+            "The device idles 9.0 ms a step while the host launches work.",
+            "Try torch.compile or CUDA graphs.",
+        ),
+        _found(
+            "memory_growth",
+            "low",
+            None,
+            None,
+            "low",
+            "Resident memory grows by 0.7 MB a step.",
+            "Look for tensors kept in a list.",
+        ),
     ]
     run.checks = [
-        {"name": "ledger closes", "holds": True, "worst_ns": 0, "sentence": "The categories of every step sum to its wall time.", "sql": ""},
-        {"name": "busy within span", "holds": True, "worst_ns": 0, "sentence": "No device is busy longer than its span.", "sql": ""},
-        {"name": "overlap within min", "holds": None, "worst_ns": None, "sentence": "Overlap is at most the smaller of both.", "sql": ""},
+        {
+            "name": "ledger closes",
+            "holds": True,
+            "worst_ns": 0,
+            "sentence": "The categories of every step sum to its wall time.",
+            "sql": "",
+        },
+        {
+            "name": "busy within span",
+            "holds": True,
+            "worst_ns": 0,
+            "sentence": "No device is busy longer than its span.",
+            "sql": "",
+        },
+        {
+            "name": "overlap within min",
+            "holds": None,
+            "worst_ns": None,
+            "sentence": "Overlap is at most the smaller of both.",
+            "sql": "",
+        },
     ]
 
 
-def _found(kind: str, severity: str, lost: int | None, share: float | None, sure: str, sentence: str, advice: str) -> dict[str, Any]:
+def _found(
+    kind: str, severity: str, lost: int | None, share: float | None, sure: str, sentence: str, advice: str
+) -> dict[str, Any]:
     return {
-        "finding_id": kind, "kind": kind, "severity": severity, "rank": None, "step_scope": "judged",
-        "lost_ns_per_step": lost, "share": share, "confidence": sure, "sentence": sentence, "advice": advice,
+        "finding_id": kind,
+        "kind": kind,
+        "severity": severity,
+        "rank": None,
+        "step_scope": "judged",
+        "lost_ns_per_step": lost,
+        "share": share,
+        "confidence": sure,
+        "sentence": sentence,
+        "advice": advice,
         "evidence_sql": "select rank, step, ns from ledger where category = 'data_wait' order by ns desc",
         "evidence_rows": json.dumps([]),
     }
