@@ -1,4 +1,4 @@
-"""Still pictures: matplotlib SVG that takes its colours and its font from the page, so that it suits light and dark.
+"""Still pictures: matplotlib SVG that takes colours and font from the page, and so suits light and dark.
 
 Figures are drawn with the light tones; ``_svg`` then writes the page's CSS variables in their place.
 """
@@ -21,13 +21,14 @@ _INKS = {_INK: "var(--ink)", _QUIET: "var(--quiet)", _RULE: "var(--rule)"}
 _STYLE = {
     "svg.fonttype": "none",  # text stays text: it can be searched and takes the page's font
     "svg.hashsalt": "stepscope",  # the same run gives the same bytes
-    "font.size": 8.5,
+    "font.size": 7.4,
     "text.color": _QUIET,
     "axes.labelcolor": _QUIET,
     "axes.edgecolor": _RULE,
     "axes.linewidth": 0.8,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "axes.xmargin": 0.01,
     "axes.grid": True,
     "axes.grid.axis": "y",
     "grid.color": _RULE,
@@ -43,7 +44,7 @@ Rows = list[dict[str, Any]]
 
 
 def step_times(rows: Rows) -> str:
-    """Return the wall time of steps and the wait for the loader over a run, as SVG (rows of ``timer_series``)."""
+    """Return step times and loader waits over a run, as SVG (rows of ``timer_series``)."""
 
     def draw(axes: Axes) -> None:
         steps = [row["step"] for row in rows]
@@ -57,35 +58,24 @@ def step_times(rows: Rows) -> str:
         )
         axes.plot(steps, _ms(rows, "median_ns"), color=TONES["compute"].light, lw=1.3, label="step")
         if any(row["wait_ns"] is not None for row in rows):
-            axes.plot(
-                steps,
-                _ms(rows, "wait_ns"),
-                color=TONES["data_wait"].light,
-                lw=1.1,
-                label="wait for the loader",
-            )
-        opened = [row["step"] for row in rows if row["profiled"]]
+            waits = _ms(rows, "wait_ns")
+            red = TONES["data_wait"].light
+            axes.fill_between(steps, waits, _ms(rows, "worst_wait_ns"), color=red, alpha=0.25, lw=0)
+            axes.plot(steps, waits, color=red, lw=1.1, label="wait for the loader")
         axes.set_ylim(bottom=0)
+        opened = [row["step"] for row in rows if row["profiled"]]
         if opened:
-            axes.plot(
-                opened,
-                [0] * len(opened),
-                "|",
-                color=_INK,
-                ms=7,
-                clip_on=False,
-                label="profiler window",
-                transform=axes.get_xaxis_transform(),
-            )
+            on_top = {"transform": axes.get_xaxis_transform(), "clip_on": False}
+            axes.plot(opened, [1] * len(opened), "|", color=_INK, ms=5, label="profiler window", **on_top)
         axes.set_xlabel("step")
         axes.set_ylabel("ms")
-        axes.legend(loc="upper right", ncols=3, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(1, 1.13))
+        axes.legend(loc="lower left", ncols=3, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))
 
     return _svg(draw)
 
 
 def memory(rows: Rows, over: str) -> str:
-    """Return bytes over ``at_ns`` (time) or ``step``, as SVG (rows of ``memory_series`` or ``memory_timer``)."""
+    """Return bytes over ``at_ns`` or ``step``, as SVG (rows of ``memory_series`` or ``memory_timer``)."""
 
     def draw(axes: Axes) -> None:
         peak = max((row.get(key) or 0 for row in rows for key in ("allocated", "reserved", "rss")), default=0)
@@ -101,7 +91,7 @@ def memory(rows: Rows, over: str) -> str:
         axes.set_ylim(bottom=0)
         axes.set_xlabel("ms since the first point" if over == "at_ns" else "step")
         axes.set_ylabel(unit)
-        axes.legend(loc="upper right", ncols=3, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(1, 1.13))
+        axes.legend(loc="lower left", ncols=3, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))
 
     return _svg(draw)
 

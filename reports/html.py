@@ -19,7 +19,7 @@ from ..ingest.errors import StepscopeError
 from ..ingest.writer import replacing
 from . import palette, units
 from .blocks import Number
-from .book import Book
+from .book import Answer, Book
 from .headline import findings, headline
 from .sections import sections
 
@@ -49,7 +49,7 @@ def render(run: Any) -> str:
     """Return the page of ``run`` as text."""
     book = Book(run)
     found = [_finding(book, number, row) for number, row in enumerate(findings(run))]
-    facts = _facts(book)
+    top = headline(book)
     parts = sections(book)
     return (
         _environment()
@@ -59,7 +59,8 @@ def render(run: Any) -> str:
             version=__version__,
             verdict=units.printable(run.verdict()),
             coverage=units.printable(run.coverage()),
-            facts=facts,
+            context=_context(top.one),
+            facts=_facts(top),
             means=book.ask("ledger_means", "Mean ledger of the judged steps.", "ledger"),
             first=found[:FINDINGS_FIRST],
             others=found[FINDINGS_FIRST:],
@@ -81,9 +82,15 @@ def _finding(book: Book, number: int, row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "won": won if row["lost_ns_per_step"] else None, "show": show}
 
 
-def _facts(book: Book) -> list[Number]:
+def _context(row: dict[str, Any]) -> list[str]:
+    """Return what is known about the machines, for the line under the verdict."""
+    hosts = None if row["hosts"] is None else f"{row['hosts']} host{'s' if row['hosts'] > 1 else ''}"
+    began = None if row["start_ns"] is None else units.moment(row["start_ns"])
+    return [units.text(fact) for fact in (row["device_name"], row["backend"], hosts, began) if fact]
+
+
+def _facts(answer: Answer) -> list[Number]:
     """Return the numbers under the verdict."""
-    answer = headline(book)
     row = answer.one
     judged, profiled = row["steps_judged"], row["steps_profiled"]
     timed = row["timed_steps"]
@@ -99,6 +106,7 @@ def _facts(book: Book) -> list[Number]:
             answer.id,
             note=f"of {row['world_size']:,}" if row["world_size"] else "",
         ),
+        Number("waiting for data, whole run", row["timed_wait"], "share", answer.id, unknown="not recorded"),
         Number("device busy", row["device_busy"], "share", answer.id, unknown="no device"),
     ]
 

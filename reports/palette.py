@@ -37,6 +37,24 @@ TONES = {
 }
 ORDER = [name for name in TONES if name in LEDGER_CATEGORIES or name.startswith("comm_")]
 
+# The category that a kind of finding is about: its card wears that colour.
+_OF_FINDING = {
+    "loader_bound": "data_wait",
+    "exposed_communication": "exposed_comm",
+    "straggler": "comm_wait",
+    "exposed_copy": "exposed_copy",
+    "host_bound": "host",
+    "idle_unexplained": "unexplained",
+    "memory_limit": "allocator",
+    "memory_growth": "allocator",
+    "nothing_wrong": "compute",
+}
+
+
+def of_finding(kind: str) -> str:
+    """Return the CSS colour of a kind of finding."""
+    return variable(_OF_FINDING.get(kind, "unexplained"))
+
 
 def label(category: str) -> str:
     """Return how a category is called in print."""

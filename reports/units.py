@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 UNKNOWN = "unknown"
@@ -79,7 +79,7 @@ def moment(ns: int | None) -> str:
     """Return nanoseconds since the epoch as a UTC date and time."""
     if ns is None:
         return UNKNOWN
-    return datetime.fromtimestamp(ns // 1_000_000_000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return datetime.fromtimestamp(ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def printable(value: str) -> str:

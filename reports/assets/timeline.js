@@ -101,9 +101,11 @@ document.querySelectorAll("[data-chart=timeline]").forEach((figure) => {
           c.restore();
         }
       }
-      c.fillStyle = css("quiet");
       c.font = `600 10px ${font}`;
-      c.fillText(row.label, 2, y + HEAD / 2 + 1);
+      c.fillStyle = css("sheet");
+      c.fillRect(1, y + 2, c.measureText(row.label).width + 6, HEAD - 4);
+      c.fillStyle = css("quiet");
+      c.fillText(row.label, 4, y + HEAD / 2 + 1);
       y += row.height;
     }
   }
@@ -182,5 +184,5 @@ document.querySelectorAll("[data-chart=timeline]").forEach((figure) => {
     }
   });
   new ResizeObserver(draw).observe(canvas);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", draw);
 });

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from ...ingest.schema import LEDGER_CATEGORIES
 from .. import figures, palette
 from ..blocks import Block, Chart, Column, Figure, Legend, Note, Section, Table
 from ..book import Book
@@ -34,7 +35,12 @@ def _shares(book: Book) -> list[Block]:
         return [
             Note("No ledger: no profiled step was recorded, so the split of its time is unknown.", "unknown")
         ]
-    return [Legend(means.rows, means.id)]
+    absent = [c for c in LEDGER_CATEGORIES if all(row["category"] != c for row in means.rows)]
+    blocks: list[Block] = [Legend(means.rows, means.id)]
+    if absent:
+        names = ", ".join(palette.label(category) for category in absent)
+        blocks.append(Note(f"Not recorded in these traces, hence unknown and not zero: {names}.", "unknown"))
+    return blocks
 
 
 def _bars(book: Book) -> list[Block]:
@@ -59,7 +65,7 @@ def _bars(book: Book) -> list[Block]:
         Chart(
             "stack",
             {"categories": _named(categories), "axis": "step", "series": series},
-            f"Over the profiled steps. Hatched steps are not complete and count in no average."
+            f"Over the profiled steps. Pale steps are not complete and count in no average."
             f"{_capped(len(series['mean of all ranks']), STEPS_DRAWN, 'steps')}",
             "Stacked bars: the ledger of each profiled step",
             steps.id if len(by_rank) != 1 else own.id,
@@ -140,8 +146,8 @@ def _whole_run(book: Book) -> list[Block]:
     return [
         Figure(
             figures.step_times(answer.rows),
-            "Step wall time over the whole run: median over ranks, band from the fastest to the slowest, and the "
-            "wait for the loader. Marks below the axis show where a profiler window was open.",
+            "Step wall time over the whole run: median over ranks in a band from the fastest to the slowest; the "
+            "wait for the loader, median up to the worst. Marks on top: a profiler window was open.",
             answer.id,
         )
     ]

@@ -13,7 +13,6 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pyarrow as pa
-
 from stepscope.ingest import schema
 
 MS = 1_000_000
@@ -66,10 +65,7 @@ class FakeRun:
         self.con.execute(f"insert into {table} from more")
 
     def findings(self) -> pd.DataFrame:
-        columns = (
-            "finding_id kind severity rank step_scope lost_ns_per_step share confidence sentence advice evidence_sql "
-            "evidence_rows"
-        ).split()
+        columns = ["finding_id", "kind", "severity", "rank", "step_scope", "lost_ns_per_step", "share", "confidence", "sentence", "advice", "evidence_sql", "evidence_rows"]
         return pd.DataFrame(self.found, columns=columns)
 
     def invariants(self) -> pd.DataFrame:
