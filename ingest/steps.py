@@ -1,0 +1,174 @@
+"""Steps of one capture: where each begins and ends, and whether it may enter an average.
+
+A step starts at the later of its own marker's start and the previous step's end, and ends at the later of its marker's
+end and the end of the last device event launched inside the marker. Without markers there is one step, the window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import duckdb
+import pyarrow as pa
+
+from .schema import STEPS
+
+# A first collective this many times longer than its like in every later step waited for another rank's profiler.
+START_SKEW = 10
+START_SKEW_NS = 10_000_000
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a capture. Stamps are the file's own until ``table`` adds the base."""
+
+    step: int
+    label: str | None
+    marker_start_ns: int
+    marker_end_ns: int
+    start_ns: int
+    end_ns: int
+    source: str
+    reason: str | None = None  # why it is not complete
+
+
+def find_markers(con: duckdb.DuckDBPyConnection) -> list[Step]:
+    """Return the step markers of the thread that has most of them, as steps that end with their markers."""
+    rows = con.execute(
+        """
+        with marks as (select * from typed where kind = 'step' and start_ns is not null and raw_dur_ns >= 0)
+        select name, start_ns, start_ns + raw_dur_ns from marks
+        where thread = (select thread from marks group by thread order by count(*) desc, thread limit 1)
+        order by start_ns, event_id
+        """
+    ).fetchall()
+    return [Step(i, label, start, end, start, end, "profiler") for i, (label, start, end) in enumerate(rows)]
+
+
+def register_markers(con: duckdb.DuckDBPyConnection, steps: list[Step]) -> None:
+    """Create the table ``markers(step, start_ns, end_ns)`` from the steps' markers."""
+    markers = pa.table(
+        {
+            "step": pa.array([one.step for one in steps], pa.int64()),
+            "start_ns": pa.array([one.marker_start_ns for one in steps], pa.int64()),
+            "end_ns": pa.array([one.marker_end_ns for one in steps], pa.int64()),
+        }
+    )
+    con.register("markers_arrow", markers)
+    con.execute("create table markers as select * from markers_arrow")
+    con.unregister("markers_arrow")
+
+
+def close_steps(con: duckdb.DuckDBPyConnection, markers: list[Step]) -> list[Step]:
+    """Return the steps with their true ends, none overlapping, each with the reason why it is incomplete if it is."""
+    if not markers:
+        return _window(con)
+    last_work = dict(
+        con.execute(
+            """
+            select step, max(p.start_ns + p.dur_ns)
+            from physics p asof join markers m on p.launch_ns >= m.start_ns
+            where p.launch_ns < m.end_ns and not p.untimed and not p.foreign_clock
+            group by step
+            """
+        ).fetchall()
+    )
+    steps: list[Step] = []
+    previous_end = markers[0].start_ns
+    for marker in markers:
+        start = max(marker.marker_start_ns, previous_end)
+        end = max(marker.marker_end_ns, last_work.get(marker.step, marker.marker_end_ns), start)
+        steps.append(replace(marker, start_ns=start, end_ns=end))
+        previous_end = end
+    reasons = _incomplete(con, steps)
+    return [replace(one, reason=reasons.get(one.step)) for one in steps]
+
+
+def _window(con: duckdb.DuckDBPyConnection) -> list[Step]:
+    start, end = con.execute(
+        """
+        select min(first), max(last) from (
+            select start_ns as first, start_ns + raw_dur_ns as last from typed
+            where kind not in ('kernel', 'copy', 'memset', 'sync', 'device_annotation', 'other', 'overhead')
+              and spans and raw_dur_ns >= 0
+            union all
+            select start_ns, start_ns + dur_ns from physics where not untimed and not foreign_clock
+        )
+        """
+    ).fetchone() or (None, None)
+    if start is None or end is None:
+        return []
+    return [Step(0, None, start, end, start, end, "window")]
+
+
+def _incomplete(con: duckdb.DuckDBPyConnection, steps: list[Step]) -> dict[int, str]:
+    """Return the steps that stay out of averages, with the reason."""
+    reasons: dict[int, str] = {}
+    record = con.execute(
+        """
+        select min(start_ns) filter (name like 'Iteration Start%'), max(start_ns) filter (name = 'Record Window End')
+        from typed where kind = 'other' and name in ('Record Window End') or name like 'Iteration Start%'
+        """
+    ).fetchone() or (None, None)
+    for one in steps:
+        if record[0] is not None and one.start_ns < record[0] < one.end_ns:
+            reasons[one.step] = "holds the profiler's own start"
+        if record[1] is not None and one.start_ns < record[1] < one.end_ns:
+            reasons[one.step] = "holds the profiler's own stop"
+    work = dict(
+        con.execute(
+            """
+            with device_work as (select launch_ns as t from physics),
+            work as (
+                select t from device_work where t is not null
+                union all
+                select start_ns from typed where kind = 'operator' and not exists (from device_work)
+            )
+            select step, count(*) from work asof join markers m on t >= m.start_ns where t < m.end_ns group by step
+            """
+        ).fetchall()
+    )
+    if work and len(steps) > 1 and not work.get(steps[-1].step):
+        reasons[steps[-1].step] = "trailing step without work"
+    reasons.update(_start_skew(con, steps))
+    return reasons
+
+
+def _start_skew(con: duckdb.DuckDBPyConnection, steps: list[Step]) -> dict[int, str]:
+    """Return the first step when its collectives waited for other ranks' profilers to start."""
+    longest = dict(
+        con.execute(
+            """
+            with waits as (
+                select coalesce(p.launch_ns, t.start_ns) as t, coalesce(p.dur_ns, t.raw_dur_ns) as dur_ns
+                from classes c join typed t using (event_id) left join physics p using (event_id)
+                where c.class = 'communication'
+            )
+            select step, max(dur_ns) from waits asof join markers m on t >= m.start_ns where t < m.end_ns group by step
+            """
+        ).fetchall()
+    )
+    later = [longest[one.step] for one in steps[1:] if longest.get(one.step)]
+    first = longest.get(steps[0].step)
+    if first and later and first >= START_SKEW_NS and first > START_SKEW * max(later):
+        return {steps[0].step: "holds a collective that waited for other ranks' profilers to start"}
+    return {}
+
+
+def step_table(steps: list[Step], capture_id: int, base_ns: int) -> pa.Table:
+    """Return the capture's rows of ``steps``."""
+    rows = [
+        {
+            "capture_id": capture_id,
+            "step": one.step,
+            "label": one.label,
+            "start_ns": one.start_ns + base_ns,
+            "end_ns": one.end_ns + base_ns,
+            "dur_ns": one.end_ns - one.start_ns,
+            "source": one.source,
+            "complete": one.reason is None,
+            "reason": one.reason,
+        }
+        for one in steps
+    ]
+    return pa.Table.from_pylist(rows, schema=STEPS)
