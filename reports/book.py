@@ -52,9 +52,7 @@ class Book:
             params: Values of the query's ``$parameters``.
         """
         tail = "-".join(str(value) for value in params.values())
-        return self.ask_sql(
-            f"{name}-{tail}" if tail else name, query_text(name), definition, anchor, **params
-        )
+        return self.ask_sql(f"{name}-{tail}" if tail else name, query_text(name), definition, anchor, **params)
 
     def ask_sql(self, key: str, sql: str, definition: str, anchor: str, **params: Any) -> Answer:
         """Ask a question written down elsewhere, such as a finding's evidence."""

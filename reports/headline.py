@@ -27,9 +27,7 @@ def findings(run: Any) -> list[dict[str, Any]]:
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return a frame's rows as dicts of plain Python values: NULL is None, nanoseconds are int."""
-    return [
-        {str(key): _plain(str(key), value) for key, value in row.items()} for row in frame.to_dict("records")
-    ]
+    return [{str(key): _plain(str(key), value) for key, value in row.items()} for row in frame.to_dict("records")]
 
 
 def _plain(key: str, value: Any) -> Any:

@@ -26,9 +26,7 @@ def section(book: Book) -> Section:
                 "unknown",
             )
         )
-    return Section(
-        "communication", "Communication", "What do the ranks exchange, and what does it cost?", blocks
-    )
+    return Section("communication", "Communication", "What do the ranks exchange, and what does it cost?", blocks)
 
 
 def _columns() -> list[Column]:

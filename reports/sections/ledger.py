@@ -32,9 +32,7 @@ def section(book: Book) -> Section:
 def _shares(book: Book) -> list[Block]:
     means = book.ask("ledger_means", DEFINITION, "ledger")
     if not means.rows:
-        return [
-            Note("No ledger: no profiled step was recorded, so the split of its time is unknown.", "unknown")
-        ]
+        return [Note("No ledger: no profiled step was recorded, so the split of its time is unknown.", "unknown")]
     absent = [c for c in LEDGER_CATEGORIES if all(row["category"] != c for row in means.rows)]
     blocks: list[Block] = [Legend(means.rows, means.id)]
     if absent:
@@ -44,15 +42,11 @@ def _shares(book: Book) -> list[Block]:
 
 
 def _bars(book: Book) -> list[Block]:
-    steps = book.ask(
-        "ledger_step_means", f"{DEFINITION} Here the mean over ranks.", "ledger", limit_steps=STEPS_DRAWN
-    )
+    steps = book.ask("ledger_step_means", f"{DEFINITION} Here the mean over ranks.", "ledger", limit_steps=STEPS_DRAWN)
     if not steps.rows:
         return []
     own = book.ask("ledger_steps", DEFINITION, "ledger", limit_ranks=RANKS_CHOOSABLE, limit_steps=STEPS_DRAWN)
-    ranks = book.ask(
-        "ledger_ranks", f"{DEFINITION} Here the mean over the judged steps of each rank.", "ledger"
-    )
+    ranks = book.ask("ledger_ranks", f"{DEFINITION} Here the mean over the judged steps of each rank.", "ledger")
     categories = [c for c in palette.ORDER if any(row["category"] == c for row in ranks.rows)]
     series = {"mean of all ranks": _stack(steps.rows, "step", "mean_ns", categories)}
     by_rank = defaultdict(list)

@@ -18,9 +18,7 @@ def section(book: Book) -> Section:
             "unknown",
         )
     ]
-    return Section(
-        "loading", "Data loading", "Does the loop wait for its batches, and does it matter?", blocks
-    )
+    return Section("loading", "Data loading", "Does the loop wait for its batches, and does it matter?", blocks)
 
 
 def _profiled(book: Book) -> list[Block]:

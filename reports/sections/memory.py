@@ -6,9 +6,7 @@ from .. import figures
 from ..blocks import Block, Column, Figure, Note, Section, Table
 from ..book import Book
 
-_MEANING = (
-    "Bytes in use by tensors (allocated) and bytes the allocator holds (reserved). 1 GiB is 2^30 bytes."
-)
+_MEANING = "Bytes in use by tensors (allocated) and bytes the allocator holds (reserved). 1 GiB is 2^30 bytes."
 
 
 def section(book: Book) -> Section:

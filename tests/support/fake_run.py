@@ -56,16 +56,26 @@ class FakeRun:
         """Insert rows; what a row does not name is NULL."""
         types = self.con.table(table)
         columns = pa.schema(
-            [
-                pa.field(c, t)
-                for c, t in zip(types.columns, types.limit(0).to_arrow_table().schema.types, strict=True)
-            ]
+            [pa.field(c, t) for c, t in zip(types.columns, types.limit(0).to_arrow_table().schema.types, strict=True)]
         )
         self.con.register("more", pa.Table.from_pylist(list(rows), schema=columns))
         self.con.execute(f"insert into {table} from more")
 
     def findings(self) -> pd.DataFrame:
-        columns = ["finding_id", "kind", "severity", "rank", "step_scope", "lost_ns_per_step", "share", "confidence", "sentence", "advice", "evidence_sql", "evidence_rows"]
+        columns = [
+            "finding_id",
+            "kind",
+            "severity",
+            "rank",
+            "step_scope",
+            "lost_ns_per_step",
+            "share",
+            "confidence",
+            "sentence",
+            "advice",
+            "evidence_sql",
+            "evidence_rows",
+        ]
         return pd.DataFrame(self.found, columns=columns)
 
     def invariants(self) -> pd.DataFrame:
@@ -83,11 +93,7 @@ def view_schema(name: str, columns: pa.Schema) -> pa.Schema:
     """Return the columns of a table's view: rank and capture stand where the file has ``capture_id``."""
     if name == "timer":
         return columns
-    extra = [
-        f
-        for f in (pa.field("rank", pa.int64()), pa.field("capture", pa.int64()))
-        if f.name not in columns.names
-    ]
+    extra = [f for f in (pa.field("rank", pa.int64()), pa.field("capture", pa.int64())) if f.name not in columns.names]
     return pa.schema(extra + [field for field in columns if field.name != "capture_id"])
 
 
