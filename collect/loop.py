@@ -91,7 +91,7 @@ def _shared(run: Path, window: Window | None) -> Session:
     return _watching[key]
 
 
-class profile:  # noqa: N801
+class profile:
     """Collect from a training loop whose steps the loop itself marks with ``step()``.
 
     ::

@@ -22,16 +22,50 @@ __all__ = ["Limits", "Loaded", "Problem", "load"]
 
 # Categories that Kineto and the profiler's exporters write, of every vintage, in lower case.
 _KINETO = frozenset(
-    "cpu_op operator user_annotation gpu_user_annotation kernel gpu_memcpy memcpy gpu_memset memset cuda_runtime "
-    "cuda_driver runtime cuda_sync ac2g async async_cpu_to_gpu async_gpu fwdbwd forward_backward cpu_instant_event "
-    "python_function overhead trace xpu_runtime xpu_driver mtia_runtime mtia_ccp_events mtia_insight "
-    "privateuse1_runtime privateuse1_driver glow_runtime hpu_op cuda_profiler_range collective_comm".split()
+    [
+        "cpu_op",
+        "operator",
+        "user_annotation",
+        "gpu_user_annotation",
+        "kernel",
+        "gpu_memcpy",
+        "memcpy",
+        "gpu_memset",
+        "memset",
+        "cuda_runtime",
+        "cuda_driver",
+        "runtime",
+        "cuda_sync",
+        "ac2g",
+        "async",
+        "async_cpu_to_gpu",
+        "async_gpu",
+        "fwdbwd",
+        "forward_backward",
+        "cpu_instant_event",
+        "python_function",
+        "overhead",
+        "trace",
+        "xpu_runtime",
+        "xpu_driver",
+        "mtia_runtime",
+        "mtia_ccp_events",
+        "mtia_insight",
+        "privateuse1_runtime",
+        "privateuse1_driver",
+        "glow_runtime",
+        "hpu_op",
+        "cuda_profiler_range",
+        "collective_comm",
+    ]
 )
 
 _CREATE = """
 CREATE OR REPLACE TABLE raw_rows
     (ph VARCHAR, cat VARCHAR, name VARCHAR, pid VARCHAR, tid VARCHAR, ts_ns BIGINT, dur_ns BIGINT, args JSON)
 """
+
+
 @dataclass(frozen=True)
 class Problem:
     """Something about the file that a reader of the numbers should know: a row of ``quality``."""
@@ -58,6 +92,7 @@ class Loaded:
         events_repaired: Events of which something was altered.
         events_dropped: Elements of the event arrays that were left out.
         problems: Rows for ``quality``.
+        no_trace: Whether it is whole JSON that never meant to be a trace.
     """
 
     sha256: str = ""
@@ -72,11 +107,10 @@ class Loaded:
     events_repaired: int = 0
     events_dropped: int = 0
     problems: list[Problem] = field(default_factory=list)
+    no_trace: bool = False
 
 
-def load(
-    source: str, con: duckdb.DuckDBPyConnection, *, generic: bool = False, limits: Limits = Limits()
-) -> Loaded:
+def load(source: str, con: duckdb.DuckDBPyConnection, *, generic: bool = False, limits: Limits = Limits()) -> Loaded:
     """Read one file into the table ``raw`` of ``con``; see ``Loaded`` for what is returned.
 
     ``raw(event_id BIGINT, ph, cat, name, pid, tid VARCHAR, ts_ns, dur_ns BIGINT, args JSON)`` holds every event of
@@ -127,9 +161,7 @@ def _read(text: TraceText, intake: Intake, limits: Limits) -> None:
         ahead.close()
 
 
-def _judge(
-    loaded: Loaded, text: TraceText, intake: Intake, con: duckdb.DuckDBPyConnection, generic: bool
-) -> Loaded:
+def _judge(loaded: Loaded, text: TraceText, intake: Intake, con: duckdb.DuckDBPyConnection, generic: bool) -> Loaded:
     """Say what state the file is in, and tidy the rows."""
     documents = intake.documents
     headers, damaged = zip(*(d.parse() for d in documents), strict=True)
@@ -202,9 +234,7 @@ def _format(con: duckdb.DuckDBPyConnection, header: dict[str, Any]) -> str:
     return "chrome" if events else "unknown"
 
 
-def _unusable(
-    loaded: Loaded, intake: Intake, con: duckdb.DuckDBPyConnection, cut_off: bool, generic: bool
-) -> str:
+def _unusable(loaded: Loaded, intake: Intake, con: duckdb.DuckDBPyConnection, cut_off: bool, generic: bool) -> str:
     """Return why no event of the file is used, or ''."""
     ((events,),) = con.execute("SELECT count(ph) FROM raw_rows").fetchall()
     if not loaded.bytes:
@@ -213,6 +243,7 @@ def _unusable(
         if cut_off:
             return "is cut before its first whole event"
         if not any(d.arrays for d in intake.documents) or intake.documents[0].bare:
+            loaded.no_trace = True
             return "is JSON without trace events"
         return "has a header but no events"
     if loaded.format == "chrome" and not generic:

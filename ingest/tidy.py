@@ -20,9 +20,7 @@ def drop_empty(con: duckdb.DuckDBPyConnection) -> int:
 
 def null_nonfinite(con: duckdb.DuckDBPyConnection) -> int:
     """Turn NaN and infinities in ``args``, which are not JSON, into null; return the number of events."""
-    suspects = con.execute(
-        "SELECT rowid, args FROM raw_rows WHERE contains(args, 'NaN') OR contains(args, 'Infinity')"
-    )
+    suspects = con.execute("SELECT rowid, args FROM raw_rows WHERE contains(args, 'NaN') OR contains(args, 'Infinity')")
     ids, texts = [], []
     while rows := suspects.fetchmany(10_000):
         for row, args in rows:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
 from stepscope.api import Run, open_run
 from stepscope.pipeline import ingest
 

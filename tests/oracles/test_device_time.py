@@ -89,5 +89,5 @@ def test_orphans_of_qwen(shared_run):
     orphans, work = run.sql(
         "select count(*) filter (list_contains(flags, 'orphan')), count(*) from events "
         "where kind in ('kernel', 'copy', 'memset')"
-    ).fetchone()
+    ).fetchall()[0]
     assert (orphans, work) == (509, 1707)

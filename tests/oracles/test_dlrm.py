@@ -6,7 +6,7 @@ from __future__ import annotations
 def test_eight_ranks_by_name_and_content(shared_run):
     run = shared_run("param-dlrm/*.json.gz")
     assert run.coverage() == "8 of 8 ranks"
-    assert run.sql("select list(rank order by rank), any_value(rank_source) from sources").fetchone() == (
+    assert run.sql("select list(rank order by rank), any_value(rank_source) from sources").fetchall()[0] == (
         list(range(8)),
         "distributedInfo",
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from stepscope.analyze.lanes import intervals
 from stepscope.analyze.sweep import Totals, sweep
 
@@ -78,7 +77,7 @@ def test_the_ledger_agrees_where_the_orders_agree(resnet):
 
 
 def test_waits_in_the_raw_window(resnet):
-    waits, exposed = resnet("num_workers_0").sql("select sum(wait_ns), sum(exposed_ns) from batches").fetchone()
+    waits, exposed = resnet("num_workers_0").sql("select sum(wait_ns), sum(exposed_ns) from batches").fetchall()[0]
     assert waits == 415_791_000
     assert exposed == 355_571_000
 
@@ -90,7 +89,7 @@ def test_verdict_without_workers_is_input_bound(resnet):
     assert first.lost_ns_per_step == pytest.approx(59_262_000, rel=0.001)
     assert first.share == pytest.approx(0.3337, abs=0.0001)
     assert "Input-bound" in run.verdict()
-    assert run.sql("select avg(dur_ns) from steps").fetchone()[0] == pytest.approx(177_592_000, abs=1000)
+    assert run.sql("select avg(dur_ns) from steps").fetchall()[0][0] == pytest.approx(177_592_000, abs=1000)
 
 
 def test_with_workers_there_is_no_data_loading_finding(resnet):
@@ -98,19 +97,19 @@ def test_with_workers_there_is_no_data_loading_finding(resnet):
     assert "loader_bound" not in set(run.findings().kind)
     wait, step = run.sql(
         "select (select avg(ns) from ledger where category = 'data_wait'), (select avg(dur_ns) from steps)"
-    ).fetchone()
+    ).fetchall()[0]
     assert step == pytest.approx(141_068_000, abs=1000)
     assert wait / step == pytest.approx(0.0084, abs=0.0001)
 
 
 def test_gpu_utilisation_and_the_dearest_operator(resnet):
     run = resnet("num_workers_0")
-    window = run.sql("select max(dur_ns) from events where name = 'PyTorch Profiler (0)'").fetchone()[0]
-    kernels = run.sql("select sum(sum_ns) from kernels").fetchone()[0]
+    window = run.sql("select max(dur_ns) from events where name = 'PyTorch Profiler (0)'").fetchall()[0][0]
+    kernels = run.sql("select sum(sum_ns) from kernels").fetchall()[0][0]
     assert kernels / window == pytest.approx(0.5551, abs=0.0001)
     calls, device, host = run.sql(
         "select calls, device_ns, host_self_ns from operators where name = 'cudnn_convolution_backward_weight'"
         " or name = 'aten::cudnn_convolution_backward_weight'"
-    ).fetchone()
+    ).fetchall()[0]
     assert (calls, device // 1000) == (318, 142_461)
     assert host / 1000 == pytest.approx(22_804, rel=0.01)

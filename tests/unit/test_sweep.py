@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from stepscope.analyze.sweep import Elapsed, Intervals, Totals, sweep, union
+import itertools
 
 LANES = 4
 INTERVALS = st.lists(
@@ -18,7 +18,7 @@ INTERVALS = st.lists(
 def as_batches(rows, cuts=()):
     rows = sorted(rows, key=lambda row: row[0])
     edges = [0, *sorted(cut % (len(rows) + 1) for cut in cuts), len(rows)]
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in itertools.pairwise(edges):
         part = rows[begin:end]
         yield Intervals(
             np.array([start for start, _, _ in part], np.int64),
@@ -51,7 +51,7 @@ def test_each_moment_has_the_lanes_a_ticking_clock_sees(rows, cuts):
             edges.pop()
         edges += segments.edges.tolist()
         masks += segments.masks.tolist()
-    assert all(a < b for a, b in zip(edges, edges[1:], strict=False))
+    assert all(a < b for a, b in itertools.pairwise(edges))
     for begin, end, mask in zip(edges, edges[1:], masks, strict=False):
         for moment in range(begin, end):
             assert ticking_mask(rows, moment) == mask
@@ -68,7 +68,7 @@ def test_each_moment_has_the_lanes_a_ticking_clock_sees(rows, cuts):
 )
 def test_the_priority_split_closes_and_matches_the_clock(rows, cuts, points):
     points = sorted(points)
-    windows = list(zip(points, points[1:], strict=False))
+    windows = list(itertools.pairwise(points))
     totals = totals_of(rows, windows, cuts)
     for at, (begin, end) in enumerate(windows):
         split = totals.by_priority(at, LANES)
