@@ -64,12 +64,13 @@ def test_sync_events_on_stream_minus_one(shared_run):
     assert run.sql("select count(*) from events where kind = 'sync' and stream = '-1'").fetchall()[0] == (3,)
 
 
-def test_triton_start_is_exact(shared_run):
+def test_triton_operator_and_the_start_of_its_trace(shared_run):
     run = shared_run("hta/triton_example/*.json.gz")
-    start = run.sql(
-        "select start_ns from events where kind = 'operator' and name = 'triton_poi_fused_add_cos_sin_0'"
-    ).fetchall()[0]
-    assert start == (1_727_743_122_000_000_000 + 2_413_669_096_090_100,)
+    operators = run.sql("select count(*) from events where kind = 'operator' and name = 'triton_poi_fused_add_cos_sin_0'")
+    assert operators.fetchall() == [(1,)]
+    exact = 1_727_743_122_000_000_000 + 2_413_669_096_090_100
+    assert run.sql("select start_ns from steps").fetchall() == [(exact,)]
+    assert run.sql("select start_ns from ranks").fetchall() == [(exact,)]
 
 
 def test_a_trace_without_device_work_has_null_answers_with_a_reason(shared_run):
