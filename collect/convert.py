@@ -1,6 +1,6 @@
 """Raw traces become Parquet in a process of their own, at low priority, one at a time.
 
-A daemon thread hands them over and sleeps while the process works. Whatever is left when the job ends (or is killed)
+A daemon thread hands them over and sleeps while the process works. What is left when the job ends, or is killed,
 stays in ``RUN/raw`` and is taken up by the next ``stepscope ingest``, ``analyze`` or ``report`` of the run.
 """
 

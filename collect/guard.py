@@ -12,9 +12,9 @@ logger = logging.getLogger("stepscope")
 
 
 def guarded(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a method of an object with ``dead`` and ``what`` harmless: its first failure is logged and switches it off.
+    """Make a method harmless: its object's first failure is logged, as of ``what``, and leaves it ``dead``.
 
-    What the object holds it gives back in ``let_go``. KeyboardInterrupt and the like are the job's own and pass.
+    What the object holds it gives back in ``let_go``. KeyboardInterrupt and the like are the job's and pass.
     """
 
     @functools.wraps(method)

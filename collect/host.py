@@ -1,4 +1,7 @@
-"""Who this process is: rank and world, the machine, the loaders. Nothing here imports torch; it looks whether it is there."""
+"""Who this process is: rank and world, the machine, the loaders.
+
+Nothing here imports torch or initialises a device; it looks whether the job has.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,9 @@ RANK_VARIABLES = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
 )
+LOADER_SETTINGS = (
+    "batch_size num_workers prefetch_factor pin_memory persistent_workers drop_last in_order".split()
+)
 
 
 def torch_if_loaded() -> Any:
@@ -22,7 +28,7 @@ def torch_if_loaded() -> Any:
 
 
 def rank_and_world() -> tuple[int, int] | None:
-    """Return rank and world size from torch.distributed or the launcher's environment; None when neither tells."""
+    """Return rank and world size from torch.distributed or the launcher, None when neither tells."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
@@ -63,13 +69,13 @@ def facts() -> dict[str, Any]:
         known["devices"] = device.device_count()
         known["device_name"] = properties.name
         known["device_memory"] = properties.total_memory
-    elif torch is not None and not torch.cuda.is_available():
-        known["devices"] = 0
+    elif torch is not None and torch.version.cuda is torch.version.hip is torch.version.xpu is None:
+        known["devices"] = 0  # a build for CPUs; asking any other would initialise the driver
     return known
 
 
 def accelerator(torch: Any) -> Any:
-    """Return torch.cuda or torch.xpu when the job has begun to use it, else None; never initialises a device."""
+    """Return torch.cuda or torch.xpu when the job has begun to use it, else None."""
     for name in ("cuda", "xpu"):
         module = getattr(torch, name, None)
         if module is not None and module.is_initialized():
@@ -98,13 +104,8 @@ def loader_settings(loader: Any) -> dict[str, Any]:
         "dataset": None if dataset is None else type(dataset).__name__,
         "sampler": None if sampler is None else type(sampler).__name__,
         "batches": batches,
-        **{
-            name: getattr(loader, name, None)
-            for name in (
-                "batch_size", "num_workers", "prefetch_factor", "pin_memory", "persistent_workers", "drop_last", "in_order",
-            )
-        },
-    }  # fmt: skip
+        **{name: getattr(loader, name, None) for name in LOADER_SETTINGS},
+    }
 
 
 class Memory:
@@ -122,7 +123,7 @@ class Memory:
             return None
 
     def device(self) -> tuple[int | None, int | None]:
-        """Return allocated and reserved bytes of the current accelerator, or None twice without one in use."""
+        """Return allocated and reserved bytes of the current accelerator, None twice without one in use."""
         torch = torch_if_loaded()
         device = accelerator(torch) if torch is not None else None
         if device is None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from time import perf_counter_ns
 from types import TracebackType
 from typing import Any
 
 from .session import Session
+from .steps import Loop
 from .windows import Window
 
 DEFAULT = Window()  # three steps from step 10 on, on request, and after the first slow step
-NO_SPAN = nullcontext()
 
 _watching: dict[tuple[Path, int], Session] = {}
 
@@ -29,7 +28,8 @@ class Watched:
     def __iter__(self) -> Iterator[Any]:
         asked = perf_counter_ns()
         iterator = iter(self._loader)  # here, not at the first request: it may draw from the random state
-        return _pass(self._session(), self._loader, iterator, asked)
+        session = self._session()
+        return _pass(session, session.new_loop(self._loader, iterator, asked), iterator)
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]
@@ -41,16 +41,13 @@ class Watched:
         return getattr(self._loader, name)
 
 
-def _pass(session: Session, loader: Any, iterator: Iterator[Any], since: int | None) -> Iterator[Any]:
-    name, native = type(loader).__name__, is_torch_iterator(iterator)
-    loop = session.new_loop(loader, name, native)
+def _pass(session: Session, loop: Loop, iterator: Iterator[Any]) -> Iterator[Any]:
     exhausted = False
     try:
         while True:
-            session.ask(loop, since)
-            since = None
+            session.ask(loop)
             try:
-                with NO_SPAN if native else session.span(name):
+                with session.span(loop):
                     batch = next(iterator)
             except StopIteration:
                 exhausted = True
@@ -62,32 +59,34 @@ def _pass(session: Session, loader: Any, iterator: Iterator[Any], since: int | N
         session.leave(loop, exhausted)
 
 
-def is_torch_iterator(iterator: Any) -> bool:
-    """Tell whether ``iterator`` is torch's own, which writes the span of its requests into traces itself."""
-    return any(base.__name__ == "_BaseDataLoaderIter" for base in type(iterator).__mro__)
-
-
-def watch(loader: Iterable[Any], out: str | os.PathLike[str], window: Window | None = DEFAULT) -> Any:
+def watch(
+    loader: Iterable[Any],
+    out: str | os.PathLike[str],
+    window: Window | None = DEFAULT,
+    keep_raw: bool = False,
+) -> Any:
     """Collect from a training loop: ``for batch in stepscope.watch(loader, "runs/exp1"): ...``.
 
-    A step goes from one request of a batch to the next. A step left by ``break`` or an exception is not counted. Loops
-    one after another (epochs) into the same run go on counting.
+    A step goes from one request of a batch to the next. A step left by ``break`` or an exception is not counted.
+    Loops one after another (epochs) into the same run go on counting.
 
     Args:
         loader: Any iterable of batches; its length and attributes remain reachable.
         out: The run directory. All ranks of a job write into the same one.
         window: When torch.profiler records, None for never.
+        keep_raw: Keep the raw Kineto files under ``out/raw``, gzipped.
 
     Returns:
         An iterable of the same batches in the same order.
     """
-    return Watched(loader, lambda: _shared(Path(out).absolute(), window))
+    run = Path(out).absolute()
+    return Watched(loader, lambda: _shared(run, window, keep_raw))
 
 
-def _shared(run: Path, window: Window | None) -> Session:
+def _shared(run: Path, window: Window | None, keep_raw: bool) -> Session:
     key = run, os.getpid()
     if key not in _watching:
-        _watching[key] = Session(run, window)
+        _watching[key] = Session(run, window, keep_raw)
     return _watching[key]
 
 

@@ -1,8 +1,8 @@
 """The job's own use of torch.profiler goes first.
 
-torch allows one profiler at a time. Two of them do not raise: one comes back empty, or the process crashes when
-both were prepared before either started. So the collector opens no window while a profiler of the job is at work,
-and ends its own window when the job prepares one.
+torch allows one profiler at a time. Two of them do not raise: one comes back empty, or the process crashes
+when both were prepared before either started. So the collector opens no window while a profiler of the job is at
+work, and ends its own window when the job prepares one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def at_work() -> bool:
 
 @contextmanager
 def preparing_ours(give_way: Callable[[], Any]) -> Iterator[None]:
-    """Mark the profiler prepared inside as ours; ``give_way`` is called when the job prepares one of its own."""
+    """Mark the profiler prepared inside as ours; ``give_way`` is called when the job prepares its own."""
     global _preparing_ours, _give_way
     _preparing_ours = True
     try:

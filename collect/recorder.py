@@ -1,7 +1,7 @@
 """Drives torch.profiler for one window at a time and writes its trace.
 
-A window is *armed* one step early, so that what starting the profiler costs falls before the recorded steps, then
-*recording*, and ends with the raw Kineto file in ``RUN/raw``.
+A window is *armed* one step early, so that what starting the profiler costs falls before the recorded steps,
+then *recording*, and ends with the raw Kineto file in ``RUN/raw``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Recorder:
 
     @guarded
     def next_step(self, step: int) -> None:
-        """A recorded step is finished and ``step`` begins."""
+        """Go on from a finished step to ``step``."""
         self._close_marker()
         self._steps += 1
         self._open_marker(step)
@@ -91,7 +91,7 @@ class Recorder:
         profiler, self._profiler = self._profiler, None
         others.ours_is_over()
         if not self.recording:
-            profiler.start_trace()  # the only clean way out of a prepared profiler leads through a started one
+            profiler.start_trace()  # the only clean way out of a prepared profiler
             profiler.stop_trace()
             return
         self.recording = False
@@ -102,8 +102,9 @@ class Recorder:
         if self._steps:
             self._done(self._write(profiler, origin))
 
+    @guarded
     def span(self, name: str) -> Any:
-        """Return a context that shows as a span named ``name`` in the trace."""
+        """Return a context that shows as a span named ``name`` in the trace, None after a failure."""
         from torch.profiler import record_function
 
         return record_function(name)

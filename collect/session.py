@@ -1,7 +1,7 @@
 """One process's collection into one run: joins the step timer, the windows and the files.
 
-A session lives from the first ``watch`` or ``profile`` of a run directory to the end of the process (``watch``) or of
-the ``with`` block (``profile``). Every method that the training loop calls is guarded.
+A session lives from the first ``watch`` or ``profile`` of a run directory to the end of the process (``watch``) or
+of the ``with`` block (``profile``). Every method that the training loop calls is guarded.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import secrets
 import time
 import weakref
+from contextlib import AbstractContextManager, nullcontext, suppress
 from multiprocessing import util
 from pathlib import Path
 from time import perf_counter_ns
@@ -25,6 +26,8 @@ from .steps import Loop, Steps
 from .timerlog import TimerLog, next_step
 from .windows import Requests, Window
 
+Bounds = Literal["loader", "call", "optimizer"]
+NO_SPAN: AbstractContextManager[Any] = nullcontext()
 TICK_NS = 50_000_000  # memory is read and requests are looked for no more often than this
 
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
@@ -37,7 +40,7 @@ class Session:
         out: The run directory; any number of processes may share it.
         window: When torch.profiler records, None for never.
         keep_raw: Keep the raw Kineto files.
-        bounds: What ends a step: the driving loop's next request, or only a call of ``boundary``.
+        bounds: What ends a step: the driving loop's next request, the user's call or an optimizer's step.
     """
 
     what = "collector"
@@ -47,7 +50,7 @@ class Session:
         out: str | os.PathLike[str],
         window: Window | None,
         keep_raw: bool = False,
-        bounds: Literal["loader", "call"] = "loader",
+        bounds: Bounds = "loader",
     ) -> None:
         started = time.time_ns()
         self._offset = started - perf_counter_ns()  # one for the whole session: durations stay monotonic
@@ -74,6 +77,7 @@ class Session:
         self._wanted = False  # somebody asked for a window
         self._seen_to = -1  # the step that windows were last seen to for
         self._record_at = self._stop_at = 0
+        self._disturbed = False  # a window was opened or closed just before the step under way
         self._driver: Loop | None = None
         self._cost = 0  # ns that the collector spent since the last row
         self._ticked = 0
@@ -92,77 +96,94 @@ class Session:
     # What the loop calls.
 
     @guarded
-    def new_loop(self, loader: Any, name: str, native: bool) -> Loop:
-        """Take note of a new pass over ``loader``."""
+    def new_loop(self, loader: Any, iterator: Any, since: int) -> Loop:
+        """Take note of a new pass over ``loader``, begun ``since`` then."""
         settings = host.loader_settings(loader)
         if settings not in self._facts["loaders"]:
             self._facts["loaders"].append(settings)
             if self._log is not None:
                 self._write_facts()
-        return Loop(name, native)
+        # torch's own iterators write the span of their requests into traces themselves.
+        native = any(base.__name__ == "_BaseDataLoaderIter" for base in type(iterator).__mro__)
+        return Loop(type(loader).__name__, native, since)
 
     @guarded
-    def ask(self, loop: Loop, since: int | None = None) -> None:
-        """``loop`` is about to ask for a batch, or has been at it ``since`` then."""
-        entered = t = perf_counter_ns()
-        steps = self.steps
+    def ask(self, loop: Loop) -> None:
+        """Take note that ``loop`` asks for a batch; its first request includes the making of the iterator."""
+        entered = perf_counter_ns()
+        steps, since = self.steps, loop.since
+        loop.since = None
         if self._driver is None:
             self._driver = loop
         if steps.fresh or steps.start is None:
-            t = self._begin(entered if since is None else since)
+            self._begin(entered if since is None else since)
         elif self.bounds == "loader" and loop is self._driver and steps.batches:
             self._turn(entered)
         left = perf_counter_ns()
-        steps.ask(left if t != since else t)
+        steps.ask(left if since is None or since < steps.start else since)
         self._cost += left - entered
 
     @guarded
     def got(self, loop: Loop) -> None:
-        """The batch that ``loop`` asked for has come."""
+        """Take note that the batch ``loop`` asked for has come."""
         self.steps.got(loop, perf_counter_ns())
 
     @guarded
-    def leave(self, loop: Loop, exhausted: bool) -> None:
-        """``loop`` is over, by the end of its loader or otherwise."""
+    def leave(self, loop: Loop | None, exhausted: bool) -> None:
+        """Take note, once, that ``loop`` is over, by the end of its loader or otherwise."""
+        if loop is None or loop.over:
+            return
+        loop.over = True
+        entered = perf_counter_ns()
         steps = self.steps
-        # step() stands at the head of the loop's body: the end of the loop ends the last step
+        # A loop whose body begins with step() leaves its last step open.
         finished = exhausted and self.bounds == "call" and steps.fed_by(loop) > 0
         if finished:
-            self._finish(perf_counter_ns())
+            self._finish(entered)
         if steps.leave(loop):
             self.recorder.stop(finished)
         if loop is self._driver:
             self._driver = None
+        self._cost += perf_counter_ns() - entered
+
+    def span(self, loop: Loop | None) -> AbstractContextManager[Any]:
+        """Return a context for a request of ``loop`` that shows in traces, where torch has none itself."""
+        if loop is None or loop.native or not self.recorder.recording:
+            return NO_SPAN
+        return self.recorder.span(f"enumerate(stepscope)#{loop.name}.__next__") or NO_SPAN
 
     @guarded
     def boundary(self) -> None:
-        """The step under way is finished here and the next one begins."""
+        """End the step under way here and begin the next one."""
         entered = perf_counter_ns()
-        if self.steps.start is None:
-            self._begin(entered)
+        if self.steps.start is None or (self.steps.fresh and self.steps.ever_asked):
+            self._begin(entered)  # between loops no step is under way
         else:
             self._turn(entered)
         self._cost += perf_counter_ns() - entered
 
     @guarded
     def begin_first(self) -> None:
-        """The first step begins here, or at the first request of a batch."""
+        """Begin the first step here; a request of a batch soon after begins it anew."""
         self._begin(perf_counter_ns())
         self.steps.fresh = True
 
     def close(self) -> None:
         """End the session: the open window ends, rows become Parquet, conversions are waited for."""
         self.dead = True
+        self.let_go()
         self._finalizer.cancel()
+        self.converter.close()
+
+    def let_go(self) -> None:
+        """Stop collecting and put everything in order."""
         _open.discard(self)
         self.recorder.stop()
         self._requests.close()
         if self._log is not None:
             self._log.close()
-            self._write_facts()
-        self.converter.close()
-
-    let_go = close
+            with suppress(OSError):
+                self._write_facts()
 
     # Steps and windows.
 
@@ -170,12 +191,10 @@ class Session:
         self._finish(t)
         self._begin(t)
 
-    def _begin(self, t: int) -> int:
-        """Begin the step under way. Returns when: what a window costs to open or close is no part of a step."""
-        if self._see_to_windows():
-            t = perf_counter_ns()
-        self.steps.begin(t)
-        return t
+    def _begin(self, t: int) -> None:
+        """Begin the step under way, at ``t`` or once a window has been seen to: that is no part of a step."""
+        self._disturbed = self._see_to_windows()
+        self.steps.begin(perf_counter_ns() if self._disturbed else t)
 
     def _finish(self, t: int) -> None:
         log = self._log or self._settle()
@@ -202,7 +221,7 @@ class Session:
             profiled=profiled,
         )
         self._cost = 0
-        if not profiled:
+        if not profiled and not self._disturbed:
             self._wanted |= self._requests.slow(t - steps.start)
         steps.finish()
 
@@ -238,7 +257,7 @@ class Session:
     # Who we are.
 
     def _settle(self) -> TimerLog:
-        """Find out the rank, as late as may be: torch.distributed may be initialised after the session began."""
+        """Find out the rank, as late as may be: torch.distributed may be initialised after the session."""
         rank, world_size = host.rank_and_world() or (0, 1)
         self._facts.update(rank=rank, world_size=world_size)
         self._log = TimerLog(self.run, rank, self.id, next_step(self.run, rank))
@@ -266,4 +285,5 @@ def _forget() -> None:
     _open.clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

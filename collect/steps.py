@@ -7,14 +7,15 @@ from __future__ import annotations
 
 
 class Loop:
-    """One pass over a loader. ``drives`` tells whether its requests bound the steps."""
+    """One pass over a loader."""
 
-    __slots__ = ("batches", "drives", "name", "native", "step")
+    __slots__ = ("batches", "name", "native", "over", "since", "step")
 
-    def __init__(self, name: str, native: bool) -> None:
+    def __init__(self, name: str, native: bool, since: int) -> None:
+        self.since: int | None = since  # when it was begun, until the first request
+        self.over = False
         self.name = name  # class of what is iterated
         self.native = native  # whether torch writes the span of next() into traces itself
-        self.drives = False
         self.step = -1  # the step that `batches` counts in
         self.batches = 0
 
@@ -22,8 +23,8 @@ class Loop:
 class Steps:
     """Counts the steps of a session and adds up the step under way.
 
-    A step is finished by ``finish``; what comes after the end of a loop and before the next request of a batch
-    (validation, a checkpoint) belongs to no step.
+    A step is finished by ``finish``; what comes between the end of a loop and the next request of a batch (a
+    checkpoint, say) belongs to no step.
     """
 
     __slots__ = ("asked", "batches", "ever_asked", "fresh", "start", "step", "wait", "wait_start")
@@ -43,14 +44,14 @@ class Steps:
         self._reset()
 
     def ask(self, t: int) -> None:
-        """A loop asks for a batch at ``t``."""
+        """Take note that a loop asks for a batch at ``t``."""
         self.ever_asked = True
         self.asked = t
         if self.wait_start is None:
             self.wait_start = t
 
     def got(self, loop: Loop, t: int) -> None:
-        """The batch asked for last has come at ``t``."""
+        """Take note that the batch asked for last has come at ``t``."""
         self.wait += t - self.asked
         self.batches += 1
         if loop.step != self.step:
@@ -62,13 +63,13 @@ class Steps:
         return loop.batches if loop.step == self.step else 0
 
     def leave(self, loop: Loop) -> bool:
-        """A loop is over: unless another one feeds this step, the step begins anew at the next request."""
+        """Take leave of a loop: unless another one feeds this step, the next request begins it anew."""
         if self.batches == self.fed_by(loop):
             self.fresh = True
         return self.fresh
 
     def finish(self) -> None:
-        """The step under way is finished; the next one waits for ``begin``."""
+        """Count the step under way as finished; the next one waits for ``begin``."""
         self.step += 1
 
     def _reset(self) -> None:

@@ -26,7 +26,7 @@ class Window:
         first: Step of the session that the first window records first; steps before it are left to warm up.
         active: Steps a window records.
         period: Steps from the start of one scheduled window to the next, or None for a single one.
-        slow: A window opens after the first step that took this many times the running median, or None for never.
+        slow: A window opens, once, after a step of this many times the running median; None for never.
     """
 
     first: int = 10
@@ -37,7 +37,7 @@ class Window:
     def __post_init__(self) -> None:
         if self.first < 0 or self.active < 1 or (self.period is not None and self.period <= self.active):
             raise ValueError(
-                f"A window needs first >= 0, active >= 1 and more steps between windows than it records: {self}"
+                f"A window needs first >= 0, active >= 1 and a period longer than it records: {self}"
             )
 
     def due(self, step: int) -> bool:
@@ -64,7 +64,7 @@ def every(n: int, active: int = 3, first: int = 10, slow: float | None = 3.0) ->
 class Requests:
     """Windows nobody scheduled: the file ``RUN/trigger`` was touched, SIGUSR1 came, or a step was slow.
 
-    The trigger file is not removed, because every rank has to see it: each answers a new modification time once.
+    The trigger file is not removed, because every rank has to see it: each answers a new time of change once.
     """
 
     def __init__(self, run: Path, factor: float | None) -> None:
@@ -80,7 +80,7 @@ class Requests:
 
     def listen(self) -> None:
         """Install the handler of SIGUSR1, in the main thread; one that is there already is called too."""
-        if threading.current_thread() is threading.main_thread():
+        if hasattr(signal, "SIGUSR1") and threading.current_thread() is threading.main_thread():
             self._previous = signal.signal(signal.SIGUSR1, self._on_signal)
             self._installed = True
 
