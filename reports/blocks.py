@@ -88,10 +88,7 @@ class Table:
         """Return the table's cells, row by row."""
         rows = list(self.rows)
         peaks = {c.key: max((abs(r[c.key] or 0) for r in rows), default=0) for c in self.columns if c.bar}
-        return [
-            [_cell(column, row[column.key], peaks.get(column.key, 0)) for column in self.columns]
-            for row in rows
-        ]
+        return [[_cell(column, row[column.key], peaks.get(column.key, 0)) for column in self.columns] for row in rows]
 
 
 def _cell(column: Column, value: Any, peak: float) -> Cell:
@@ -101,9 +98,7 @@ def _cell(column: Column, value: Any, peak: float) -> Cell:
     if column.form == "name" and len(printed) > 120:
         printed, title = printed[:120] + "…", units.clip(printed, 4000)
     sort = "" if value is None else value if column.numeric else units.clip(str(value).lower(), 80)
-    return Cell(
-        printed, sort, title, column, round(100 * (value or 0) / peak, 1) if column.bar and peak else 0.0
-    )
+    return Cell(printed, sort, title, column, round(100 * (value or 0) / peak, 1) if column.bar and peak else 0.0)
 
 
 @dataclass(frozen=True)
@@ -139,7 +134,7 @@ class Legend:
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence. Tone ``quiet`` for remarks, ``unknown`` for what was not recorded, ``bad`` for what is wrong."""
+    """A sentence; its tone is ``quiet``, ``unknown`` (something was not recorded) or ``bad`` (it is wrong)."""
 
     kind: ClassVar[str] = "note"
     text: str

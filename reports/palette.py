@@ -1,7 +1,7 @@
 """The colours of the ledger, defined once and used everywhere: page, figures, timeline, terminal.
 
-Hues follow Paul Tol's schemes for colour-blind readers; neighbours in the stack also differ in lightness. Each has a
-tone for light paper and one for a dark screen. ``tests/unit/test_report_palette.py`` measures the distances.
+Neighbours in the stack differ in lightness as well as in hue, so that colour-blind readers tell them apart. Each
+has a tone for light paper and one for a dark screen. ``test_report_palette.py`` measures the distances.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ TONES = {
     "comm_transfer": Tone("communication, transfer", "bytes on the wire, exposed", "#e58a3c", "#f0a35e"),
     "comm_wait": Tone("communication, wait", "waiting for other ranks, exposed", "#8c4a17", "#b8733c"),
     "exposed_copy": Tone("exposed copies", "copies that nothing hides", "#c9b23a", "#d8c765"),
-    "unclassified": Tone(
-        "unclassified device work", "the evidence does not say what it is", "#7a3b8f", "#a56fba"
-    ),
+    "unclassified": Tone("unclassified device work", "the evidence does not say what it is", "#7a3b8f", "#a56fba"),
     "data_wait": Tone("data loading", "the loop waits for its next batch", "#d6532f", "#e8714e"),
     "sync": Tone("synchronisation", "the host waits for an idle device", "#5a4fcf", "#8d86f0"),
     "allocator": Tone("allocator", "memory is reserved or released", "#8fcfc0", "#a9e0d3"),

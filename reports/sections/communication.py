@@ -21,14 +21,12 @@ def section(book: Book) -> Section:
     else:
         blocks.append(
             Note(
-                "No collective was recorded. A run of one rank has none; in a distributed run the trace may lack "
-                "communication, which is then unknown, not zero.",
+                "No collective was recorded. A run of one rank has none; in a distributed run the trace may "
+                "lack communication, which is then unknown, not zero.",
                 "unknown",
             )
         )
-    return Section(
-        "communication", "Communication", "What do the ranks exchange, and what does it cost?", blocks
-    )
+    return Section("communication", "Communication", "What do the ranks exchange, and what does it cost?", blocks)
 
 
 def _columns() -> list[Column]:

@@ -1,4 +1,4 @@
-"""Where the step time goes: the ledger over steps and over ranks, the device's time, and the whole run's step times."""
+"""Where the step time goes: the ledger over steps and ranks, the device's time, the whole run's step times."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ STEPS_DRAWN = 200
 RANKS_CHOOSABLE = 64
 
 DEFINITION = (
-    "An additive split of a step's wall time: each category takes only time that earlier ones did not, and the "
-    "categories sum to the step to the nanosecond."
+    "An additive split of a step's wall time: each category takes only time that earlier ones did not, and "
+    "the categories sum to the step to the nanosecond."
 )
 
 
@@ -32,9 +32,7 @@ def section(book: Book) -> Section:
 def _shares(book: Book) -> list[Block]:
     means = book.ask("ledger_means", DEFINITION, "ledger")
     if not means.rows:
-        return [
-            Note("No ledger: no profiled step was recorded, so the split of its time is unknown.", "unknown")
-        ]
+        return [Note("No ledger: no profiled step was recorded, so the split of its time is unknown.", "unknown")]
     absent = [c for c in LEDGER_CATEGORIES if all(row["category"] != c for row in means.rows)]
     blocks: list[Block] = [Legend(means.rows, means.id)]
     if absent:
@@ -44,15 +42,11 @@ def _shares(book: Book) -> list[Block]:
 
 
 def _bars(book: Book) -> list[Block]:
-    steps = book.ask(
-        "ledger_step_means", f"{DEFINITION} Here the mean over ranks.", "ledger", limit_steps=STEPS_DRAWN
-    )
+    steps = book.ask("ledger_step_means", f"{DEFINITION} Here the mean over ranks.", "ledger", limit_steps=STEPS_DRAWN)
     if not steps.rows:
         return []
     own = book.ask("ledger_steps", DEFINITION, "ledger", limit_ranks=RANKS_CHOOSABLE, limit_steps=STEPS_DRAWN)
-    ranks = book.ask(
-        "ledger_ranks", f"{DEFINITION} Here the mean over the judged steps of each rank.", "ledger"
-    )
+    ranks = book.ask("ledger_ranks", f"{DEFINITION} Here the mean over the judged steps of each rank.", "ledger")
     categories = [c for c in palette.ORDER if any(row["category"] == c for row in ranks.rows)]
     series = {"mean of all ranks": _stack(steps.rows, "step", "mean_ns", categories)}
     by_rank = defaultdict(list)
@@ -146,8 +140,8 @@ def _whole_run(book: Book) -> list[Block]:
     return [
         Figure(
             figures.step_times(answer.rows),
-            "Step wall time over the whole run: median over ranks in a band from the fastest to the slowest; the "
-            "wait for the loader, median up to the worst. Marks on top: a profiler window was open.",
+            "Step wall time over the whole run: median over ranks in a band from the fastest to the slowest; "
+            "the wait for the loader, median up to the worst. Marks on top: a profiler window was open.",
             answer.id,
         )
     ]

@@ -14,13 +14,12 @@ def section(book: Book) -> Section:
     blocks = [*profiled, *whole] or [
         Note(
             "Data loading was not recorded: no span of a DataLoader stands in the traces and no loader was "
-            "instrumented. This is unknown, not zero. Wrap the loader with stepscope.watch(loader, ...) to see it.",
+            "instrumented. This is unknown, not zero. Wrap the loader with stepscope.watch(loader, ...) to "
+            "see it.",
             "unknown",
         )
     ]
-    return Section(
-        "loading", "Data loading", "Does the loop wait for its batches, and does it matter?", blocks
-    )
+    return Section("loading", "Data loading", "Does the loop wait for its batches, and does it matter?", blocks)
 
 
 def _profiled(book: Book) -> list[Block]:

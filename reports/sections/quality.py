@@ -1,4 +1,4 @@
-"""Can the numbers be trusted: the sources and their verdicts, what was noticed, and the sums that must hold."""
+"""Can the numbers be trusted: the sources, what was noticed about them, and the sums that must hold."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ def _invariants(book: Book) -> list[Block]:
     blocks: list[Block] = []
     if broken:
         names = ", ".join(row["name"] for row in broken)
-        blocks.append(
-            Note(f"A sum that must hold does not: {names}. Do not trust the numbers it touches.", "bad")
-        )
+        blocks.append(Note(f"A sum that must hold does not: {names}. Do not trust the numbers it touches.", "bad"))
     columns = [
         Column("name", "invariant", "name"),
         Column("holds", "result"),
