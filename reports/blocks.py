@@ -134,7 +134,7 @@ class Legend:
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence. Tone ``quiet`` for remarks, ``unknown`` for what was not recorded, ``bad`` for what is wrong."""
+    """A sentence; its tone is ``quiet``, ``unknown`` (something was not recorded) or ``bad`` (it is wrong)."""
 
     kind: ClassVar[str] = "note"
     text: str

@@ -1,7 +1,7 @@
 """Ask a run questions and keep, for every answer, what "show me" needs: definition, SQL and rows.
 
-Questions are the files ``analyze/sql/<name>.sql``. Answers are lists of dicts with Python ints and None, never
-pandas: a NULL must not turn a column of nanoseconds into floats.
+Questions are the files ``analyze/sql/<name>.sql``. Answers are lists of dicts with Python ints and None,
+never pandas: a NULL must not turn a column of nanoseconds into floats.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from functools import cache
-from importlib import resources
 from typing import Any
 
+from ..analyze.run import query_text
 from . import units
 
 DEFINITIONS = "https://github.com/stepscope/stepscope/blob/main/docs/definitions.md"
@@ -77,13 +76,6 @@ class Book:
         return columns, [dict(zip(columns, row, strict=True)) for row in relation.fetchall()]
 
 
-@cache
-def query_text(name: str) -> str:
-    """Return the SQL of a question of ``analyze/sql``."""
-    rooms = __name__.rsplit(".", 2)[0]
-    return resources.files(f"{rooms}.analyze").joinpath("sql", f"{name}.sql").read_text().strip()
-
-
 def _with_values(sql: str, params: dict[str, Any]) -> str:
     """Write parameters into the SQL, so that what is copied from the page runs as it stands."""
 
@@ -99,7 +91,7 @@ def _with_values(sql: str, params: dict[str, Any]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value that JSON and JavaScript carry without loss: large integers and long text become text."""
+    """Return a value that JSON and JavaScript carry without loss: large integers become text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""What the page, the terminal and the JSON say first: headline numbers, the mean ledger, the findings in order."""
+"""What page, terminal and JSON say first: the headline numbers and the findings in their order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def headline(book: Book) -> Answer:
     """Return the run's headline numbers: one row of ``headline.sql``."""
     return book.ask(
         "headline",
-        "The run in one row. Judged steps are the complete profiled ones; the timer sees every step of the run.",
+        "The run in one row. Judged steps are the complete profiled ones; the timer sees every step.",
         "steps",
     )
 

@@ -1,7 +1,7 @@
 """Write the page: one HTML file that needs nothing else and asks the network for nothing.
 
-Two things keep names from traces harmless: jinja2 escapes all text, and data reaches the script as JSON in which
-``<``, ``>`` and ``&`` are written as escapes; the script only ever sets ``textContent``.
+Two things keep names from traces harmless: jinja2 escapes all text, and data reaches the script as JSON in
+which ``<``, ``>`` and ``&`` are written as escapes; the script only ever sets ``textContent``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The answer for machines: a versioned envelope of plain JSON values. Integers stay integers, unknown is null."""
+"""The answer for machines: a versioned envelope of JSON values. Integers stay integers, unknown is null."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The colours of the ledger, defined once and used everywhere: page, figures, timeline, terminal.
 
-Hues follow Paul Tol's schemes for colour-blind readers; neighbours in the stack also differ in lightness. Each has a
-tone for light paper and one for a dark screen. ``tests/unit/test_report_palette.py`` measures the distances.
+Neighbours in the stack differ in lightness as well as in hue, so that colour-blind readers tell them apart. Each
+has a tone for light paper and one for a dark screen. ``test_report_palette.py`` measures the distances.
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ _BAR = 60
 
 
 def print_report(run: Any, console: Console) -> None:
-    """Print verdict, coverage, ledger and findings of ``run`` on ``console``."""
+    """Print verdict, ledger and findings of ``run`` on ``console``; the verbs print coverage before."""
     book = Book(run)
     console.print(Text(units.printable(run.verdict()), style="bold"))
-    console.print(Text(f"{units.printable(run.coverage())} · {_steps(book)}", style="dim"))
+    console.print(Text(_steps(book), style="dim"))
     _ledger(book, console)
     for number, finding in enumerate(findings(run), 1):
         _finding(number, finding, console)
@@ -32,10 +32,10 @@ def print_report(run: Any, console: Console) -> None:
 def _steps(book: Book) -> str:
     row = headline(book).one
     if not row["steps_profiled"]:
-        return "no profiled step"
+        return "No step was profiled."
     return (
-        f"mean step {units.duration(row['mean_step_ns'])} over {row['steps_judged']} of "
-        f"{row['steps_profiled']} profiled steps"
+        f"Mean step {units.duration(row['mean_step_ns'])} over {row['steps_judged']} of "
+        f"{row['steps_profiled']} profiled steps."
     )
 
 

@@ -2,11 +2,7 @@
 -- mean step. A category that no trace could show has no row.
 -- Parameters: none.
 -- Columns: category; mean_ns (DOUBLE, ns a step); share (0..1 of the mean step); total_ns; steps (judged).
-with profiled as (
-    select rank, step, dur_ns, coalesce(complete, false) as complete from steps where source <> 'timer'
-), judged as (
-    select rank, step, dur_ns from profiled where complete = (select bool_or(complete) from profiled)
-), whole as (
+with whole as (
     select count(*) as steps, sum(dur_ns) as dur_ns from judged
 )
 select

@@ -1,11 +1,7 @@
 -- The ledger rank by rank: mean of every category over the rank's judged steps.
 -- Parameters: none.
 -- Columns: rank; category; mean_ns (DOUBLE, ns a step); share (0..1 of the rank's mean step); steps (judged).
-with profiled as (
-    select rank, step, dur_ns, coalesce(complete, false) as complete from steps where source <> 'timer'
-), judged as (
-    select rank, step, dur_ns from profiled where complete = (select bool_or(complete) from profiled)
-), whole as (
+with whole as (
     select rank, count(*) as steps, sum(dur_ns) as dur_ns from judged group by rank
 )
 select

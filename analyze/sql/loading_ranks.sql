@@ -9,4 +9,4 @@ select
     sum(exposed_ns)::bigint as exposed_ns,
     sum(exposed_ns) / nullif(sum(wait_ns) filter (where exposed_ns is not null), 0) as exposed,
     bool_or(workers) as workers
-from batches group by rank order by rank
+from batches where source = 'profiler' group by rank order by rank

@@ -1,6 +1,7 @@
 """The parts of the page in their order: one file each, holding ``section(book) -> Section``.
 
-A new one is a copy of a small file here (``memory.py``), its name in ``ORDER`` and its questions in ``analyze/sql``.
+A new one is a copy of a small file here (``memory.py``), its name in ``ORDER`` and its questions in
+``analyze/sql``.
 """
 
 from __future__ import annotations

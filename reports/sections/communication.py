@@ -21,8 +21,8 @@ def section(book: Book) -> Section:
     else:
         blocks.append(
             Note(
-                "No collective was recorded. A run of one rank has none; in a distributed run the trace may lack "
-                "communication, which is then unknown, not zero.",
+                "No collective was recorded. A run of one rank has none; in a distributed run the trace may "
+                "lack communication, which is then unknown, not zero.",
                 "unknown",
             )
         )

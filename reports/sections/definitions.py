@@ -11,20 +11,21 @@ _ENTRIES = (
     (
         "Step",
         "steps",
-        "From its marker's start (or the previous step's end, if later) to the end of its marker or of the last "
-        "device work launched in it. Work belongs to the step that launched it.",
+        "From its marker's start (or the previous step's end, if later) to the end of its marker or of the "
+        "last device work launched in it. Work belongs to the step that launched it.",
     ),
     (
         "Judged step",
         "steps",
-        "A complete profiled step. Steps that hold the profiler's own start or stop count in no average, unless "
-        "there are no others.",
+        "A complete profiled step. Steps that hold the profiler's own start or stop count in no average, "
+        "unless there are no others.",
     ),
     (
         "Ledger",
         "ledger",
-        "A step's wall time, split by priority: compute, exposed communication, exposed copies, unclassified, data "
-        "loading, synchronisation, allocator, host, unexplained. The parts sum to the step to the nanosecond.",
+        "A step's wall time, split by priority: compute, exposed communication, exposed copies, unclassified, "
+        "data loading, synchronisation, allocator, host, unexplained. The parts sum to the step to the "
+        "nanosecond.",
     ),
     ("Exposed", "exposed", "Time that no compute hides: what would go away if the cause did."),
     ("Data wait", "data-wait", "Time inside the loader's next() with the device idle."),
@@ -36,7 +37,7 @@ _ENTRIES = (
     (
         "Findings",
         "findings",
-        "Ranked by time that can be won back per step, not by size. Below 1 % of the step nothing is reported.",
+        "Ranked by the time they would give back per step. Below 1 % of the step nothing is reported.",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Where the step time goes: the ledger over steps and over ranks, the device's time, and the whole run's step times."""
+"""Where the step time goes: the ledger over steps and ranks, the device's time, the whole run's step times."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ STEPS_DRAWN = 200
 RANKS_CHOOSABLE = 64
 
 DEFINITION = (
-    "An additive split of a step's wall time: each category takes only time that earlier ones did not, and the "
-    "categories sum to the step to the nanosecond."
+    "An additive split of a step's wall time: each category takes only time that earlier ones did not, and "
+    "the categories sum to the step to the nanosecond."
 )
 
 
@@ -140,8 +140,8 @@ def _whole_run(book: Book) -> list[Block]:
     return [
         Figure(
             figures.step_times(answer.rows),
-            "Step wall time over the whole run: median over ranks in a band from the fastest to the slowest; the "
-            "wait for the loader, median up to the worst. Marks on top: a profiler window was open.",
+            "Step wall time over the whole run: median over ranks in a band from the fastest to the slowest; "
+            "the wait for the loader, median up to the worst. Marks on top: a profiler window was open.",
             answer.id,
         )
     ]

@@ -14,7 +14,8 @@ def section(book: Book) -> Section:
     blocks = [*profiled, *whole] or [
         Note(
             "Data loading was not recorded: no span of a DataLoader stands in the traces and no loader was "
-            "instrumented. This is unknown, not zero. Wrap the loader with stepscope.watch(loader, ...) to see it.",
+            "instrumented. This is unknown, not zero. Wrap the loader with stepscope.watch(loader, ...) to "
+            "see it.",
             "unknown",
         )
     ]

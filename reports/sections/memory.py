@@ -13,8 +13,8 @@ def section(book: Book) -> Section:
     """Return what is known about memory."""
     blocks = [*_windows(book), *_whole_run(book)] or [
         Note(
-            "Memory was not recorded: the traces hold no [memory] events (torch.profiler's profile_memory=True "
-            "writes them) and the always-on timer did not run. This is unknown, not zero.",
+            "Memory was not recorded: the traces hold no [memory] events (torch.profiler's "
+            "profile_memory=True writes them) and the always-on timer did not run. This is unknown, not zero.",
             "unknown",
         )
     ]
@@ -44,7 +44,7 @@ def _windows(book: Book) -> list[Block]:
         ),
         Figure(
             figures.memory(series.rows, "at_ns"),
-            f"Rank {top['rank']}, {top['device']}, which has the highest peak: allocated and reserved over time.",
+            f"Rank {top['rank']}, {top['device']}, which has the highest peak: bytes over time.",
             series.id,
         ),
     ]
@@ -57,7 +57,7 @@ def _whole_run(book: Book) -> list[Block]:
     return [
         Figure(
             figures.memory(answer.rows, "step"),
-            "Over the whole run (always-on timer), the most of any rank. Memory that climbs and never falls leaks.",
+            "Over the whole run (always-on timer), the most of any rank. What climbs and never falls leaks.",
             answer.id,
         )
     ]

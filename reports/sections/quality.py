@@ -1,4 +1,4 @@
-"""Can the numbers be trusted: the sources and their verdicts, what was noticed, and the sums that must hold."""
+"""Can the numbers be trusted: the sources, what was noticed about them, and the sums that must hold."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from typing import Any
 
@@ -34,33 +35,35 @@ def section(book: Book) -> Section:
         "Among all judged steps of all ranks: the one in the middle, and the longest.",
         "steps",
     )
-    charts = [_chart(book, step, steps.id) for step in steps.rows]
-    blocks: list[Block] = [chart for chart in charts if chart] or [
+    charts = [chart for step in steps.rows if (chart := _chart(book, step))]
+    blocks: list[Block] = [*charts] or [
         Note("No timeline: no profiled step with timed events was recorded.", "unknown")
     ]
     return Section("timeline", "Timeline", "What happens inside one step?", blocks)
 
 
-def _chart(book: Book, step: dict[str, Any], show: str) -> Chart | None:
-    # Bulky, so not kept as evidence: the events are in the picture.
-    events = book.rows(
+def _chart(book: Book, step: dict[str, Any]) -> Chart | None:
+    events = book.ask(
         "timeline_events",
+        f"The longest timed events of rank {step['rank']} that touch the {step['role']} step.",
+        "steps",
         rank_=step["rank"],
         capture_=step["capture"],
         from_ns=step["start_ns"],
         to_ns=step["end_ns"],
         limit_events=EVENTS_DRAWN,
     )
-    if not events:
+    if not events.rows:
         return None
-    found = events[0]["found"]
-    cap = f" Its {EVENTS_DRAWN:,} longest of {found:,} events are drawn." if found > len(events) else ""
-    title = f"The {step['role']} step: rank {step['rank']}, step {step['step']}, {units.duration(step['dur_ns'])}."
-    return Chart("timeline", {"dur": step["dur_ns"], **_packed(events)}, title + cap, title, show)
+    found = events.rows[0]["found"]
+    cap = f" Its {EVENTS_DRAWN:,} longest of {found:,} events are drawn." if found > EVENTS_DRAWN else ""
+    took = units.duration(step["dur_ns"])
+    title = f"The {step['role']} of {step['steps']} judged steps: rank {step['rank']}, step {step['step']}, {took}."
+    return Chart("timeline", {"dur": step["dur_ns"], **_packed(events.rows)}, title + cap, title, events.id)
 
 
 def _packed(events: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return names, colours and rows of numbers: [name, start, duration, colour] four by four."""
+    """Return names, colours and rows of numbers, four an event: name, start, duration, colour."""
     names: dict[str, int] = {}
     colours: dict[str, int] = {}
     rows: dict[tuple[int, str], list[tuple[int, int, int, int]]] = defaultdict(list)
@@ -72,10 +75,15 @@ def _packed(events: list[dict[str, Any]]) -> dict[str, Any]:
         "names": list(names),
         "colours": list(colours),
         "rows": [
-            {"label": label, "events": [n for at, dur, name, c in sorted(found) for n in (name, at, -dur, c)]}
-            for (_, label), found in sorted(rows.items())
+            {"label": row[1], "events": [n for at, dur, name, c in sorted(rows[row]) for n in (name, at, -dur, c)]}
+            for row in sorted(rows, key=_natural)
         ],
     }
+
+
+def _natural(row: tuple[int, str]) -> tuple[int, str]:
+    """Sort stream 7 before stream 20."""
+    return row[0], re.sub(r"\d+", lambda digits: digits[0].zfill(20), row[1])
 
 
 def _row(event: dict[str, Any]) -> tuple[int, str]:

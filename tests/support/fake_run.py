@@ -1,7 +1,7 @@
 """A run filled by hand, for the tests of the reports: DuckDB tables with the columns of ``ingest.schema``.
 
-``loader_bound(ranks, steps)`` is made so that its answers can be computed on paper. Step ``s`` of every rank takes
-``PARTS`` plus ``(s % 5)`` ms of data wait; the first and the last step are not complete.
+``loader_bound(ranks, steps)`` is made so that its answers can be computed on paper. Step ``s`` of every rank
+takes ``PARTS`` plus ``(s % 5)`` ms of data wait; the first and the last step are not complete.
 """
 
 from __future__ import annotations
@@ -43,8 +43,15 @@ class FakeRun:
             self.con.register("empty", view_schema(name, columns).empty_table())
             self.con.execute(f"create table {name} as from empty")
         self.con.execute(
-            "create table ranks (rank bigint, world_size bigint, host varchar, devices bigint, device_name varchar, "
-            "backend varchar, clock_offset_ns bigint, clock_error_ns bigint, start_ns bigint, end_ns bigint)"
+            "create table ranks (rank bigint, world_size bigint, host varchar, devices bigint, "
+            "device_name varchar, backend varchar, clock_offset_ns bigint, clock_error_ns bigint, start_ns bigint, end_ns bigint)"
+        )
+        self.con.execute(
+            """
+            alter table batches add column source varchar default 'profiler';
+            create view judged as select rank, capture, step, dur_ns from steps
+            where source <> 'timer' and (complete or not exists (select 1 from steps where source <> 'timer' and complete))
+            """
         )
         self.found: list[dict[str, Any]] = []
         self.checks: list[dict[str, Any]] = []
@@ -62,21 +69,8 @@ class FakeRun:
         self.con.execute(f"insert into {table} from more")
 
     def findings(self) -> pd.DataFrame:
-        columns = [
-            "finding_id",
-            "kind",
-            "severity",
-            "rank",
-            "step_scope",
-            "lost_ns_per_step",
-            "share",
-            "confidence",
-            "sentence",
-            "advice",
-            "evidence_sql",
-            "evidence_rows",
-        ]
-        return pd.DataFrame(self.found, columns=columns)
+        columns = _found("", "", None, None, "", "", "")
+        return pd.DataFrame(self.found, columns=list(columns))
 
     def invariants(self) -> pd.DataFrame:
         return pd.DataFrame(self.checks, columns=["name", "holds", "worst_ns", "sentence", "sql"])
@@ -103,7 +97,8 @@ def loader_bound(ranks: int = 2, steps: int = 40, kernels: int = 40, events: int
     con = run.con
     con.execute(
         f"""
-        insert into ranks select r, {ranks}, 'node' || (r // 8), 1, 'NVIDIA H100', 'nccl', 0, 0, {T0}, {T0 + 10**10}
+        insert into ranks select r, {ranks}, 'node' || (r // 8), 1, 'NVIDIA H100', 'nccl', 0, 0,
+            {T0}, {T0 + 10**10}
         from range({ranks}) t(r);
         create table parts (category varchar, ns bigint);
         """
@@ -131,23 +126,28 @@ def loader_bound(ranks: int = 2, steps: int = 40, kernels: int = 40, events: int
             {6 * MS} * count(*) as exposed_comm_ns, {3 * MS} * count(*) as overlapped_comm_ns,
             {2 * MS} * count(*) as copy_ns, {2 * MS} * count(*) as exposed_copy_ns, 0 as unclassified_ns
         from steps group by rank;
-        insert into device_time by name select * replace ('linked' as policy, busy_ns - 7 as busy_ns, idle_ns + 7 as idle_ns)
+        insert into device_time by name
+        select * replace ('linked' as policy, busy_ns - 7 as busy_ns, idle_ns + 7 as idle_ns)
         from device_time where rank = 0;
         insert into kernels by name
         select rank, 0 as capture, 0 as device,
-            'void at::native::vectorized_elementwise_kernel<' || k || ', at::native::CUDAFunctor_add<float>>(int, std::array)' as name,
+            'void at::native::vectorized_elementwise_kernel<' || k ||
+                ', at::native::CUDAFunctor_add<float>>(int, std::array)' as name,
             if(k % 10 = 9, 'communication', 'compute') as class, 10 * (k + 1) as calls,
-            calls * (1000 * k + 500) as sum_ns, sum_ns / calls as mean_ns, 1000 * k as min_ns, 2000 * k + 900 as max_ns
+            calls * (1000 * k + 500) as sum_ns, sum_ns / calls as mean_ns,
+            1000 * k as min_ns, 2000 * k + 900 as max_ns
         from ranks, range({kernels}) t(k);
         insert into operators by name
-        select rank, 0 as capture, ['aten::conv2d','aten::addmm','aten::relu_','aten::mm','aten::copy_','aten::native_batch_norm',
-            'autograd::engine::evaluate_function: ConvolutionBackward0'][1 + o % 7] || if(o < 7, '', '_' || o) as name,
+        select rank, 0 as capture, ['aten::conv2d', 'aten::addmm', 'aten::relu_', 'aten::mm', 'aten::copy_',
+            'aten::native_batch_norm', 'autograd::engine::evaluate_function: ConvolutionBackward0'][1 + o % 7] ||
+            if(o < 7, '', '_' || o) as name,
             5 * o + 1 as calls, calls * 9000 as host_ns, calls * 4000 as host_self_ns,
             if(o % 6 = 5, null, calls * 13000) as device_ns
         from ranks, range({kernels}) t(o);
         insert into collectives by name
         select rank, 0 as capture, row_number() over () as event_id, step, '0' as pg, c as seq,
-            if(c < 3, 'all_reduce', 'broadcast') as op, if(c < 3, 25_000_000 * (c + 1), null) as bytes, 'float' as dtype,
+            if(c < 3, 'all_reduce', 'broadcast') as op, if(c < 3, 25_000_000 * (c + 1), null) as bytes,
+            'float' as dtype,
             {ranks} as group_size, t + (120 + c * 3) * {MS} as start_ns, t + (122 + c * 3) * {MS} as end_ns,
             {3 * MS // 2} as exposed_ns, bytes / 0.002 as algbw, algbw * 1.5 as busbw
         from (select rank, step, start_ns as t from steps where step < 8), range(4) u(c)
@@ -162,13 +162,15 @@ def loader_bound(ranks: int = 2, steps: int = 40, kernels: int = 40, events: int
         from ranks, range(400) t(i);
         insert into timer by name
         select rank, 's' as session, i as step, {T0} + i * 170 * {MS} as start_ns,
-            start_ns + (110 + 8 * abs(sin(i / 9.0)) + if(i % 32 = 31, 240, 50) + rank % 8)::bigint * {MS} as end_ns,
-            start_ns as wait_start_ns, if(i % 32 = 31, 245, 55) * {MS} + rank % 8 * {MS} as wait_ns, 1 as batches,
+            start_ns + (if(i % 32 = 31, 350, 160) + i % 9 + rank % 8) * {MS} as end_ns,
+            start_ns as wait_start_ns, (if(i % 32 = 31, 245, 55) + rank % 8) * {MS} as wait_ns,
+            1 as batches,
             {3 * GIB} + i * 1048576 as allocated, {6 * GIB} as reserved,
             {2 * GIB} + i * 700000 as rss, 40000 as overhead_ns, i between 200 and 239 as profiled
         from (select rank from ranks), range(600) t(i);
         insert into sources by name
-        select '/data/traces/rank' || rank || '.pt.trace.json.gz' as source, 5_000_000 + rank as bytes, md5(rank::varchar) as sha256,
+        select '/data/traces/rank' || rank || '.pt.trace.json.gz' as source, 5_000_000 + rank as bytes,
+            md5(rank::varchar) as sha256,
             rank, 0 as capture, 'kineto' as format, 'distributedInfo' as rank_source,
             if(rank = 1, 'truncated', 'ok') as verdict,
             if(rank = 1, 'the gz ends without its tail; every event before the cut is kept', '') as reason,
@@ -187,25 +189,30 @@ def _events(run: FakeRun, events: int) -> None:
         f"""
         create table raw as
         select rank, step, start_ns as t, dur_ns as d from steps;
-        create table cells as select *, i, t + 62 * {MS} + i * (100 * {MS} // {events}) as begin_ns, 100 * {MS} // {events} as w
+        create table cells as
+            select *, i, t + 62 * {MS} + i * (100 * {MS} // {events}) as begin_ns, 100 * {MS} // {events} as w
             from raw, range({events}) u(i);
         insert into events by name select rank, 0 as capture, 1 as event_id, 'dataloader' as kind,
-            'enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__' as name, '1201' as thread, t as start_ns,
+            'enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__' as name, '1201' as thread,
+            t as start_ns,
             57 * {MS} as dur_ns, step from raw;
-        insert into events by name select rank, 0 as capture, 2 as event_id, 'operator' as kind, 'aten::to' as name,
+        insert into events by name select rank, 0 as capture, 2 as event_id, 'operator' as kind,
+            'aten::to' as name,
             '1201' as thread, t + 57 * {MS} as start_ns, 3 * {MS} as dur_ns, step from raw;
         insert into events by name select rank, 0 as capture, 10 + i as event_id, 'operator' as kind,
-            ['aten::conv2d', 'aten::addmm', 'aten::relu_'][1 + i % 3] as name, if(i < {events} // 3, '1201', '1377') as thread,
+            ['aten::conv2d', 'aten::addmm', 'aten::relu_'][1 + i % 3] as name,
+            if(i < {events} // 3, '1201', '1377') as thread,
             begin_ns - {MS} // 2 as start_ns, w * 9 // 10 as dur_ns, step from cells;
         insert into events by name select rank, 0 as capture, 100000 + i as event_id, 'runtime' as kind,
             'cudaLaunchKernel' as name, if(i < {events} // 3, '1201', '1377') as thread,
             begin_ns - {MS} // 2 + w // 4 as start_ns, w // 5 as dur_ns, step from cells;
         insert into events by name select rank, 0 as capture, 200000 + i as event_id, 'kernel' as kind,
-            ['sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64', 'void at::native::elementwise_kernel', 'fused_relu'][1 + i % 3] as name,
-            'compute' as class, 0 as device, '7' as stream, begin_ns as start_ns, w * 97 // 100 as dur_ns, step from cells;
+            ['sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64', 'elementwise_kernel', 'fused_relu'][1 + i % 3] as name,
+            'compute' as class, 0 as device, '7' as stream,
+            begin_ns as start_ns, w * 97 // 100 as dur_ns, step from cells;
         insert into events by name select rank, 0 as capture, 300000 + i as event_id, 'kernel' as kind,
-            'ncclDevKernel_AllReduce_Sum_f32_RING_LL' as name, 'communication' as class, 0 as device, '20' as stream,
-            begin_ns as start_ns, w * 6 as dur_ns, step from cells where i > {events} // 2 and i % 12 = 0;
+            'ncclDevKernel_AllReduce_Sum_f32_RING_LL' as name, 'communication' as class, 0 as device,
+            '20' as stream, begin_ns as start_ns, w * 6 as dur_ns, step from cells where i > {events} // 2 and i % 12 = 0;
         """
     )
 
@@ -237,7 +244,7 @@ def _judgement(run: FakeRun, ranks: int) -> None:
             59_000_000,
             0.3357,
             "high",
-            "The loop waits 59.0 ms of every 176 ms step for its next batch: this job is bound by data loading.",
+            "The loop waits 59.0 ms of every 176 ms step for its next batch: data loading bounds this job.",
             "Give the DataLoader num_workers=4 and pin_memory=True; the loader has no workers now.",
         ),
         _found(
