@@ -22,16 +22,15 @@ __all__ = ["Limits", "Loaded", "Problem", "load"]
 
 # Categories that Kineto and the profiler's exporters write, of every vintage, in lower case.
 _KINETO = frozenset(
-    "cpu_op operator user_annotation gpu_user_annotation kernel gpu_memcpy memcpy gpu_memset memset cuda_runtime "
-    "cuda_driver runtime cuda_sync ac2g async async_cpu_to_gpu async_gpu fwdbwd forward_backward cpu_instant_event "
-    "python_function overhead trace xpu_runtime xpu_driver mtia_runtime mtia_ccp_events mtia_insight "
-    "privateuse1_runtime privateuse1_driver glow_runtime hpu_op cuda_profiler_range collective_comm".split()
+    ["cpu_op", "operator", "user_annotation", "gpu_user_annotation", "kernel", "gpu_memcpy", "memcpy", "gpu_memset", "memset", "cuda_runtime", "cuda_driver", "runtime", "cuda_sync", "ac2g", "async", "async_cpu_to_gpu", "async_gpu", "fwdbwd", "forward_backward", "cpu_instant_event", "python_function", "overhead", "trace", "xpu_runtime", "xpu_driver", "mtia_runtime", "mtia_ccp_events", "mtia_insight", "privateuse1_runtime", "privateuse1_driver", "glow_runtime", "hpu_op", "cuda_profiler_range", "collective_comm"]
 )
 
 _CREATE = """
 CREATE OR REPLACE TABLE raw_rows
     (ph VARCHAR, cat VARCHAR, name VARCHAR, pid VARCHAR, tid VARCHAR, ts_ns BIGINT, dur_ns BIGINT, args JSON)
 """
+
+
 @dataclass(frozen=True)
 class Problem:
     """Something about the file that a reader of the numbers should know: a row of ``quality``."""
@@ -113,7 +112,7 @@ def load(
             refused = refused or f"cannot be read to the end ({error.strerror or error})"
     loaded.sha256, loaded.bytes = text.sha256, text.size
     if refused:
-        return _quarantine(loaded, con, refused if loaded.bytes else "the file is empty")
+        return _quarantine(loaded, con, refused)
     return _judge(loaded, text, intake, con, generic)
 
 
@@ -154,7 +153,9 @@ def _judge(
 
     said = []
     if cut_off:
-        said.append(f"the end is missing ({text.damage})" if text.damage else "the end of the text is missing")
+        said.append(
+            f"the end is missing ({text.damage})" if text.damage else "the end of the text is missing"
+        )
         loaded.verdict = "truncated"
     elif text.damage:
         said.append(text.damage)
@@ -172,9 +173,13 @@ def _judge(
         loaded.verdict = "repaired"
     loaded.reason = "; ".join(said)
     if cut_off:
-        loaded.problems.append(Problem("truncated", 1, f"The file is cut: {said[0]}; every whole event was kept."))
+        loaded.problems.append(
+            Problem("truncated", 1, f"The file is cut: {said[0]}; every whole event was kept.")
+        )
     if len(documents) > 1:
-        sentence = f"The file holds {len(documents)} documents one after the other; the events of all were read."
+        sentence = (
+            f"The file holds {len(documents)} documents one after the other; the events of all were read."
+        )
         loaded.problems.append(Problem("several_documents", len(documents), sentence))
     if loaded.base_ns is None:
         sentence = "The cut lost baseTimeNanoseconds: times are relative to an unknown base."
@@ -207,9 +212,9 @@ def _unusable(
 ) -> str:
     """Return why no event of the file is used, or ''."""
     ((events,),) = con.execute("SELECT count(ph) FROM raw_rows").fetchall()
-    if not loaded.bytes:
-        return "the file is empty"
     if not events:
+        if not any(d.text.strip() for d in intake.documents):
+            return "is empty"
         if cut_off:
             return "is cut before its first whole event"
         if not any(d.arrays for d in intake.documents) or intake.documents[0].bare:
@@ -248,5 +253,7 @@ def _base(header: dict[str, Any], damaged: bool, con: duckdb.DuckDBPyConnection)
 def _pair(loaded: Loaded, con: duckdb.DuckDBPyConnection) -> None:
     pairs, alone = pair_begin_end(con)
     if alone:
-        sentence = f"{_events(alone)} of kind B or E without a partner, next to {pairs:,} pairs, have no duration."
+        sentence = (
+            f"{_events(alone)} of kind B or E without a partner, next to {pairs:,} pairs, have no duration."
+        )
         loaded.problems.append(Problem("unpaired", alone, sentence))

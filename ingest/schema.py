@@ -18,10 +18,7 @@ import pyarrow as pa
 SCHEMA = "stepscope/run/1"
 SCHEMA_FAMILY = "stepscope/run/"
 
-KINDS = (
-    "step operator python annotation dataloader runtime kernel copy memset sync collective memory "
-    "device_annotation overhead counter other"
-).split()
+KINDS = ["step", "operator", "python", "annotation", "dataloader", "runtime", "kernel", "copy", "memset", "sync", "collective", "memory", "device_annotation", "overhead", "counter", "other"]
 CLASSES = ("compute", "communication", "copy", "unclassified")
 FLAGS = ("untimed", "clipped", "before_launch", "foreign_clock", "orphan")
 
@@ -202,10 +199,7 @@ TIMER = _schema(
 )
 
 # One JSON object a collector session under RUN/sessions/rank=00003/<session>.json.
-SESSION_KEYS = (
-    "session rank world_size local_rank host pid backend devices device_name device_memory cores torch python "
-    "command loaders started_ns clock_offset_ns"
-).split()
+SESSION_KEYS = ["session", "rank", "world_size", "local_rank", "host", "pid", "backend", "devices", "device_name", "device_memory", "cores", "torch", "python", "command", "loaders", "started_ns", "clock_offset_ns"]
 
 CAPTURE_TABLES: dict[str, pa.Schema] = {
     "events": EVENTS,
