@@ -97,7 +97,7 @@ def _cell(column: Column, value: Any, peak: float) -> Cell:
     title = units.exact(value, unit)
     if column.form == "name" and len(printed) > 120:
         printed, title = printed[:120] + "…", units.clip(printed, 4000)
-    sort = "" if value is None else value if column.numeric else units.clip(str(value).lower(), 80)
+    sort = "" if value is None else value if column.numeric else units.printable(str(value).lower())[:80]
     return Cell(printed, sort, title, column, round(100 * (value or 0) / peak, 1) if column.bar and peak else 0.0)
 
 

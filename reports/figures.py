@@ -116,6 +116,7 @@ def _svg(draw: Callable[[Axes], None], height: float = 2.3) -> str:
         re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1),
         count=1,
     )
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # the ids repeat from figure to figure
     svg = re.sub(r"font: ([0-9.]+px)[^;\"]*", r"font-size: \1", svg)
     for colour, name in {**{t.light: variable(c) for c, t in reversed(TONES.items())}, **_INKS}.items():
         svg = svg.replace(colour, name)
