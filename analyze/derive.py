@@ -39,7 +39,7 @@ def derive(capture: Capture, source: str) -> dict[str, pa.Table]:
         ),
     }
     for name in ("kernels", "operators", "memory"):
-        rows = con.execute(sql(f"capture_{name}", __package__), {"capture_id": capture_id}).to_arrow_table()
+        rows = con.sql(sql(f"capture_{name}", __package__), params={"capture_id": capture_id}).to_arrow_table()
         tables[name] = rows.cast(CAPTURE_TABLES[name])
     tables["quality"] = _quality(capture, source, tables)
     return tables

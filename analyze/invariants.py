@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import duckdb
 
+from ..ingest.rows import first_row
+
 
 @dataclass(frozen=True)
 class Invariant:
@@ -97,7 +99,7 @@ def check(con: duckdb.DuckDBPyConnection) -> list[dict[str, object]]:
     """Return a row an invariant: name, holds (None when there was nothing to check), checked, broken, worst_ns, sentence, sql."""
     rows = []
     for one in INVARIANTS:
-        checked, broken, worst = con.execute(one.sql).fetchone() or (0, 0, 0)
+        checked, broken, worst = first_row(con.execute(one.sql)) or (0, 0, 0)
         rows.append(
             {
                 "name": one.name,

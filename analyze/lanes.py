@@ -17,7 +17,7 @@ def intervals(
     con: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, Any] | None = None
 ) -> Iterator[Intervals]:
     """Stream a query with the columns ``start_ns``, ``end_ns`` and ``lanes``, ordered by start, as intervals."""
-    reader = con.execute(query, parameters or {}).to_arrow_reader(BATCH_ROWS)
+    reader = con.sql(query, params=parameters or None).to_arrow_reader(BATCH_ROWS)
     for batch in reader:
         start, end, lanes = (
             batch.column(name).to_numpy(zero_copy_only=False) for name in ("start_ns", "end_ns", "lanes")

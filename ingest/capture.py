@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from .names import names, pattern
 from .nesting import NESTING, nest
+from .rows import first_row
 from .steps import Step, close_steps, find_markers, register_markers, step_table
 
 OVERLAP_TOLERANCE_NS = 10_000  # a clean B200 trace shows legitimate overlaps of neighbours up to 3.7 µs
@@ -43,7 +44,7 @@ class Capture:
 
     def scalar(self, query: str) -> Any:
         """Return the first column of the query's only row."""
-        row = self.con.execute(query).fetchone()
+        row = first_row(self.con.execute(query))
         return None if row is None else row[0]
 
 
@@ -70,7 +71,7 @@ def build_capture(con: duckdb.DuckDBPyConnection, capture_id: int, base_ns: int 
     markers = find_markers(con)
     register_markers(con, markers)
     steps = close_steps(con, markers)
-    first_ns = con.execute("select min(start_ns) from typed where start_ns <> 0").fetchone()
+    first_ns = first_row(con.execute("select min(start_ns) from typed where start_ns <> 0"))
     con.execute(
         f"copy ({sql('events')}) to '{_quoted(events_path)}' (format parquet, compression zstd, row_group_size 122880)",
         {

@@ -20,6 +20,11 @@ NESTING = pa.schema(
     }
 )
 
+_INPUT = ("thread", "event_id", "start_ns", "end_ns", "role")
+_ANNOTATION, _OPERATOR, _LOADER = 1, 2, 3  # roles
+_NONE = -1
+_NOTHING = (np.iinfo(np.int64).max, _NONE, _NONE, _NONE, False)  # encloses everything
+
 
 def nest(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield a row of NESTING for each host event.
@@ -32,42 +37,31 @@ def nest(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     (asynchronous spans) are siblings.
     """
     # The stack holds the open events: (end, id, innermost operator, innermost scope, in a loader), itself counted.
-    stack: list[tuple[int, int, int | None, int | None, bool]] = []
-    current: int | None = None
+    stack: list[tuple[int, int, int, int, bool]] = []
+    current = None
     for batch in batches:
-        columns = [batch.column(name).to_pylist() for name in ("thread", "event_id", "start_ns", "end_ns", "role")]
-        rows: list[tuple[int | None, int | None, int | None, bool]] = []
+        columns = [batch.column(name).to_numpy().tolist() for name in _INPUT]
+        rows = []
         for thread, event, start, end, role in zip(*columns, strict=True):
             if thread != current:
                 stack.clear()
                 current = thread
             while stack and stack[-1][0] <= start:
                 stack.pop()
-            around = stack[-1] if stack else None
-            if around is not None and around[0] < end:
-                around = next((one for one in reversed(stack) if one[0] >= end), None)
-            if around is None:
-                parent = operator = scope = None
-                loader = False
-            else:
-                _, parent, operator, scope, loader = around
+            around = stack[-1] if stack else _NOTHING
+            if around[0] < end:
+                around = next((one for one in reversed(stack) if one[0] >= end), _NOTHING)
+            _, parent, operator, scope, loader = around
             rows.append((parent, operator, scope, loader))
-            stack.append(
-                (
-                    end,
-                    event,
-                    event if role == 2 else operator,
-                    event if role in (1, 2) else scope,
-                    loader or role == 3,
-                )
-            )
-        if rows:
-            parents, operators, scopes, loaders = zip(*rows, strict=True)
-            arrays = [
-                batch.column("event_id"),
-                pa.array(parents, pa.int64()),
-                pa.array(operators, pa.int64()),
-                pa.array(scopes, pa.int64()),
-                pa.array(np.fromiter(loaders, bool, len(loaders))),
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=NESTING)
+            if role == _OPERATOR:
+                operator = scope = event
+            elif role == _ANNOTATION:
+                scope = event
+            stack.append((end, event, operator, scope, loader or role == _LOADER))
+        yield _as_batch(batch.column("event_id"), rows)
+
+
+def _as_batch(event_ids: pa.Array, rows: list[tuple[int, int, int, bool]]) -> pa.RecordBatch:
+    found = np.array(rows, np.int64).reshape(-1, 4)
+    ids = [pa.array(column, mask=column == _NONE) for column in found.T[:3]]
+    return pa.RecordBatch.from_arrays([event_ids, *ids, pa.array(found[:, 3] == 1)], schema=NESTING)

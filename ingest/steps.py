@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import duckdb
 import pyarrow as pa
 
+from .rows import first_row
 from .schema import STEPS
 
 # A first collective this many times longer than its like in every later step waited for another rank's profiler.
@@ -85,8 +86,9 @@ def close_steps(con: duckdb.DuckDBPyConnection, markers: list[Step]) -> list[Ste
 
 
 def _window(con: duckdb.DuckDBPyConnection) -> list[Step]:
-    start, end = con.execute(
-        """
+    start, end = first_row(
+        con.execute(
+            """
         select min(first), max(last) from (
             select start_ns as first, start_ns + raw_dur_ns as last from typed
             where kind not in ('kernel', 'copy', 'memset', 'sync', 'device_annotation', 'other', 'overhead')
@@ -95,7 +97,8 @@ def _window(con: duckdb.DuckDBPyConnection) -> list[Step]:
             select start_ns, start_ns + dur_ns from physics where not untimed and not foreign_clock
         )
         """
-    ).fetchone() or (None, None)
+        )
+    ) or (None, None)
     if start is None or end is None:
         return []
     return [Step(0, None, start, end, start, end, "window")]
@@ -104,12 +107,14 @@ def _window(con: duckdb.DuckDBPyConnection) -> list[Step]:
 def _incomplete(con: duckdb.DuckDBPyConnection, steps: list[Step]) -> dict[int, str]:
     """Return the steps that stay out of averages, with the reason."""
     reasons: dict[int, str] = {}
-    record = con.execute(
-        """
+    record = first_row(
+        con.execute(
+            """
         select min(start_ns) filter (name like 'Iteration Start%'), max(start_ns) filter (name = 'Record Window End')
         from typed where kind = 'other' and name in ('Record Window End') or name like 'Iteration Start%'
         """
-    ).fetchone() or (None, None)
+        )
+    ) or (None, None)
     for one in steps:
         if record[0] is not None and one.start_ns < record[0] < one.end_ns:
             reasons[one.step] = "holds the profiler's own start"

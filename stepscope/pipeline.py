@@ -26,10 +26,12 @@ from . import __version__
 from .analyze.derive import derive, quality_table
 from .ingest.capture import Capture, build_capture
 from .ingest.discover import Found, discover
+from .ingest.hashing import content_hash
 from .ingest.identity import identity
-from .ingest.load import Loaded, content_hash, load
+from .ingest.load import Loaded, load
 from .ingest.manifest import known_records, place, refresh_manifest, sweep_staging
 from .ingest.resolve import Record
+from .ingest.rows import first_row
 from .ingest.schema import SOURCES
 from .ingest.writer import create_run, write_parquet
 
@@ -127,7 +129,7 @@ def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
             loaded = load(found.source, con, generic=generic)
             record = _record(found, loaded)
             if loaded.verdict == "quarantined":
-                if loaded.no_events and not found.named:
+                if loaded.no_trace and not found.named:
                     shutil.rmtree(staging)
                     return record, None
                 tables = {"quality": _problems(loaded, record)}
@@ -165,10 +167,12 @@ def _problems(loaded: Loaded, record: Record) -> pa.Table:
 
 
 def _extent(capture: Capture) -> Record:
-    start, end = capture.con.execute(
-        """
+    start, end = first_row(
+        capture.con.execute(
+            """
         select min(start_ns), max(start_ns + coalesce(dur_ns, 0)) from events
         where kind not in ('other', 'overhead') and not coalesce(list_contains(flags, 'foreign_clock'), false)
         """
-    ).fetchone() or (None, None)
+        )
+    ) or (None, None)
     return {"start_ns": start, "end_ns": end, "n_steps": len(capture.steps)}

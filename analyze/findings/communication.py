@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...ingest.rows import first_row
 from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
 from .shares import category
 
@@ -27,7 +28,7 @@ def find(run: Run) -> Iterator[Finding]:
     """Find communication that is exposed on every rank."""
     if not category(run, "exposed_comm"):
         return
-    row = run.con.sql(COMMON_SQL).fetchone()
+    row = first_row(run.con.sql(COMMON_SQL))
     if row is None or row[5] is None or row[5] < LEAST_SHARE:
         return
     steps, ranks, common, mean, step, share = row

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...ingest.rows import first_row
 from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
 from .shares import CATEGORY_SQL, category, on_ranks
 
@@ -24,7 +25,7 @@ def find(run: Run) -> Iterator[Finding]:
     if not shares or shares[0].share < LEAST_SHARE:
         return
     worst = shares[0]
-    largest = run.con.sql(KINDS_SQL).fetchone()
+    largest = first_row(run.con.sql(KINDS_SQL))
     pageable = largest is not None and "Pageable" in (largest[0] or "")
     sql, rows = evidence(run, CATEGORY_SQL.format(category="exposed_copy"))
     yield Finding(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...ingest.rows import first_row
 from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
 from .shares import CATEGORY_SQL, category, has_device_work, on_ranks
 
@@ -26,7 +27,7 @@ def find(run: Run) -> Iterator[Finding]:
     if not has_device_work(run) or not shares or shares[0].share < LEAST_SHARE:
         return
     worst = shares[0]
-    launches, median_ns = run.con.sql(LAUNCHES_SQL).fetchone() or (None, None)
+    launches, median_ns = first_row(run.con.sql(LAUNCHES_SQL)) or (None, None)
     detail = f"; {launches:.0f} kernels a step, half of them under {ms(median_ns)}" if launches and median_ns else ""
     sql, rows = evidence(run, CATEGORY_SQL.format(category="host"))
     yield Finding(

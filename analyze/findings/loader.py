@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...ingest.rows import first_row
 from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
 from .shares import CATEGORY_SQL, category, has_device_work, on_ranks
 
@@ -45,7 +46,7 @@ def find(run: Run) -> Iterator[Finding]:
 
 def _from_timer(run: Run, profiled_share: float | None) -> Iterator[Finding]:
     """Look at the steps that no window saw: a stall every 32 steps is in none of three."""
-    row = run.con.sql(TIMER_SQL).fetchone()
+    row = first_row(run.con.sql(TIMER_SQL))
     if row is None or row[4] is None or row[4] < LEAST_SHARE or row[1] < 3:
         return
     rank, steps, mean, step, share, longest = row
@@ -69,7 +70,7 @@ def _from_timer(run: Run, profiled_share: float | None) -> Iterator[Finding]:
 
 
 def _advice(run: Run, rank: int) -> str:
-    row = run.con.execute("select bool_or(workers) from batches where rank = ?", [rank]).fetchone()
+    row = first_row(run.con.execute("select bool_or(workers) from batches where rank = ?", [rank]))
     workers = row[0] if row else None
     if workers is False:
         return (

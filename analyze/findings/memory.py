@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...ingest.rows import first_row
 from .finding import Finding, evidence
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ GROWTH_SQL = """
 
 def find(run: Run) -> Iterator[Finding]:
     """Find memory near its limit, and memory that grows."""
-    row = run.con.sql(LIMIT_SQL).fetchone()
+    row = first_row(run.con.sql(LIMIT_SQL))
     if row is not None and row[4] >= NEAR_LIMIT:
         rank, reserved, _, limit, share = row
         sql, rows = evidence(run, LIMIT_SQL)
@@ -70,7 +71,7 @@ def find(run: Run) -> Iterator[Finding]:
 
 def _growth(run: Run) -> Iterator[Finding]:
     query = GROWTH_SQL.format(blocks=BLOCKS)
-    row = run.con.sql(query).fetchone()
+    row = first_row(run.con.sql(query))
     if row is None:
         return
     rank, steps, rising, first, last, per_step = row

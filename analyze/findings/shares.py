@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...ingest.rows import first_row
+
 if TYPE_CHECKING:
     from ..run import Run
 
@@ -34,7 +36,7 @@ def category(run: Run, name: str) -> list[Share]:
 
 def mean_step_ns(run: Run) -> float | None:
     """Return the mean wall time of the judged steps over all ranks, None without steps."""
-    row = run.con.sql("select avg(dur_ns) from judged").fetchone()
+    row = first_row(run.con.sql("select avg(dur_ns) from judged"))
     return None if row is None else row[0]
 
 
@@ -50,5 +52,5 @@ def on_ranks(shares: list[Share]) -> str:
 
 def has_device_work(run: Run) -> bool:
     """Whether the run saw a device at work; CPU-only runs are judged by other rules."""
-    row = run.con.sql("select count(*) from device_time").fetchone()
+    row = first_row(run.con.sql("select count(*) from device_time"))
     return bool(row and row[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...ingest.rows import first_row
 from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ STRAGGLER_SQL = """
 
 def find(run: Run) -> Iterator[Finding]:
     """Find a rank for which the others wait in most steps."""
-    row = run.con.sql(STRAGGLER_SQL).fetchone()
+    row = first_row(run.con.sql(STRAGGLER_SQL))
     if row is None:
         return
     rank, late, steps, waiting, step, share = row

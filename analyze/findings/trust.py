@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...ingest.rows import first_row
 from .finding import Finding, evidence, ms
 from .shares import has_device_work, mean_step_ns
 
@@ -26,7 +27,7 @@ WORK_SQL = """
 
 def find(run: Run, found: list[Finding]) -> Iterator[Finding]:
     """Say what limits the other findings; nothing_wrong only when enough was recorded to say so."""
-    fewest = run.con.sql(STEPS_SQL).fetchone()
+    fewest = first_row(run.con.sql(STEPS_SQL))
     sql, rows = evidence(run, STEPS_SQL)
     if fewest is None:
         yield _cannot_tell(

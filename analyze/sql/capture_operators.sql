@@ -1,4 +1,5 @@
--- Operators of a capture by name: host time, host time outside inner operators, and the device time they launched.
+-- Operators of a capture by name: host time, host time outside inner operators and runtime calls (as
+-- torch.profiler's self time), and the device time they launched.
 -- Device work belongs to the innermost operator around its launch.
 -- Parameters: $capture_id.
 -- Columns: capture_id, name, calls, host_ns, host_self_ns, device_ns (NULL when the capture has no device work)
@@ -6,9 +7,10 @@ with operators as (
     select event_id, name, dur_ns from events where kind = 'operator' and dur_ns is not null
 ),
 inner_time as (
-    select n.operator_id as event_id, sum(o.dur_ns) as ns
-    from operators o join nesting n using (event_id)
-    where n.operator_id is not null
+    select n.operator_id as event_id, sum(e.dur_ns) as ns
+    from events e join nesting n using (event_id) left join events parent on parent.event_id = n.parent_id
+    where n.operator_id is not null and e.dur_ns is not null
+      and (e.kind = 'operator' or (e.kind = 'runtime' and parent.kind <> 'runtime'))
     group by all
 ),
 launched as (

@@ -12,6 +12,7 @@ import click
 
 from ..api import Run, open_run
 from ..ingest.errors import StepscopeError
+from ..ingest.rows import first_row
 from ..pipeline import Ingested, ingest, pending_traces
 
 SHOWN = 20  # damaged sources that are named on the terminal; all of them are in the tables `sources` and `quality`
@@ -71,9 +72,9 @@ def progress() -> Iterator[Callable[[int, int], None] | None]:
 def require_usable(done: Ingested) -> None:
     """Raise when not one source of an ingestion can be used."""
     with open_run(done.run) as run:
-        row = run.con.sql(
-            "select count(*) filter (verdict <> 'quarantined'), count(*), min(reason) from sources"
-        ).fetchone()
+        row = first_row(
+            run.con.sql("select count(*) filter (verdict <> 'quarantined'), count(*), min(reason) from sources")
+        )
     usable, total, reason = row or (0, 0, None)
     if usable:
         return
@@ -89,9 +90,9 @@ def refuse_damage(run: Run, strict: bool) -> None:
     """Raise under `--strict` when any source is not whole."""
     if not strict:
         return
-    damaged = run.con.sql(
-        "select count(*), min(source), min_by(reason, source) from sources where reason <> ''"
-    ).fetchone()
+    damaged = first_row(
+        run.con.sql("select count(*), min(source), min_by(reason, source) from sources where reason <> ''")
+    )
     if damaged and damaged[0]:
         raise StepscopeError(f"--strict: {damaged[0]} sources are not whole, the first {damaged[1]}: {damaged[2]}")
 
