@@ -46,7 +46,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: the key in the rows, its heading, its format and a word for NULL."""
+    """A column of a table: the key in the rows, its heading, its format and a word for NULL.
+
+    The format is a key of ``units.FORMATS``; ``name`` is for text of any length out of a trace, ``show`` for the id
+    of evidence on the row.
+    """
 
     key: str
     heading: str
@@ -57,7 +61,7 @@ class Column:
     @property
     def numeric(self) -> bool:
         """Whether it is set flush right and sorts by value."""
-        return self.form not in ("text", "name")
+        return self.form not in ("text", "name", "show")
 
 
 @dataclass(frozen=True)

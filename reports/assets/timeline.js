@@ -89,7 +89,9 @@ document.querySelectorAll("[data-chart=timeline]").forEach((figure) => {
         if (!wide) continue;
         const topOf = y + HEAD + lane * LANE;
         c.fillStyle = fills[row.events[i + 3]];
+        c.globalAlpha = 0.62 + 0.38 * ((row.events[i] * 0.618) % 1); // names differ in strength, categories in hue
         c.fillRect(left, topOf, Math.max(wide - (wide > 3 ? 0.7 : 0), 0.6), LANE - 2);
+        c.globalAlpha = 1;
         edge[lane] = right;
         if (wide > 34) {
           c.save();

@@ -48,19 +48,19 @@ def _bars(book: Book) -> list[Block]:
     own = book.ask("ledger_steps", DEFINITION, "ledger", limit_ranks=RANKS_CHOOSABLE, limit_steps=STEPS_DRAWN)
     ranks = book.ask("ledger_ranks", f"{DEFINITION} Here the mean over the judged steps of each rank.", "ledger")
     categories = [c for c in palette.ORDER if any(row["category"] == c for row in ranks.rows)]
-    series = {"mean of all ranks": _stack(steps.rows, "step", "mean_ns", categories)}
     by_rank = defaultdict(list)
     for row in own.rows:
         by_rank[row["rank"]].append(row)
-    for rank, rows in by_rank.items():
-        series[f"rank {rank}"] = _stack(rows, "step", "ns", categories)
+    series = {f"rank {rank}": _stack(rows, "step", "ns", categories) for rank, rows in by_rank.items()}
+    if len(series) > 1:
+        series = {"mean of all ranks": _stack(steps.rows, "step", "mean_ns", categories), **series}
     over_ranks = _stack(ranks.rows, "rank", "mean_ns", categories)
     blocks: list[Block] = [
         Chart(
             "stack",
             {"categories": _named(categories), "axis": "step", "series": series},
             f"Over the profiled steps. Pale steps are not complete and count in no average."
-            f"{_capped(len(series['mean of all ranks']), STEPS_DRAWN, 'steps')}",
+            f"{_capped(max(map(len, series.values())), STEPS_DRAWN, 'steps')}",
             "Stacked bars: the ledger of each profiled step",
             steps.id if len(by_rank) != 1 else own.id,
         )

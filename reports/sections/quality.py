@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..blocks import Block, Column, Note, Section, Table
 from ..book import Book
 from ..headline import records
@@ -21,7 +23,7 @@ def _invariants(book: Book) -> list[Block]:
     rows = records(book.run.invariants())
     for row in rows:
         row["holds"] = {True: "holds", False: "BROKEN", None: "cannot tell"}[row["holds"]]
-        row["show"] = None
+        row["show"] = _evidence(book, row)
     broken = [row for row in rows if row["holds"] == "BROKEN"]
     blocks: list[Block] = []
     if broken:
@@ -32,8 +34,15 @@ def _invariants(book: Book) -> list[Block]:
         Column("holds", "result"),
         Column("worst_ns", "worst violation", "time", unknown="none"),
         Column("sentence", "what it says"),
+        Column("show", "", "show", unknown=""),
     ]
     return [*blocks, Table("Invariants, checked on this run", columns, rows)]
+
+
+def _evidence(book: Book, row: dict[str, Any]) -> str | None:
+    return (
+        book.ask_sql(f"invariant-{row['name']}", row["sql"], row["sentence"], "invariants").id if row["sql"] else None
+    )
 
 
 def _rules(book: Book) -> list[Block]:

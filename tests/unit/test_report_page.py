@@ -141,10 +141,10 @@ def test_a_page_of_64_ranks_stays_under_3_mb():
 
 
 def test_a_cap_is_said():
-    page = render(loader_bound(ranks=1, steps=4, kernels=250, events=3000))
+    page = render(loader_bound(ranks=1, steps=4, kernels=250, events=4000))
     words = visible(page)
     assert "The first 200 of 250 rows" in words
-    assert re.search(r"Its 4,000 longest of \d+,\d+ events are drawn", words)
+    assert re.search(r"Its 10,000 longest of \d+,\d+ events are drawn", words)
 
 
 def test_the_same_run_gives_the_same_bytes(run, page):
