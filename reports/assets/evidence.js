@@ -83,6 +83,7 @@ document.addEventListener("pointermove", (event) => {
 
 const time = (ns) => {
   const [size, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]].find(([s]) => Math.abs(ns) >= s * 0.9995) ?? [1, "ns"];
-  return `${Number((ns / size).toPrecision(3))} ${unit}`;
+  return ns === 0 ? "0" : `${ns / size < 999.5 ? (ns / size).toPrecision(3) : Math.round(ns / size)} ${unit}`;
 };
+const tickLabel = (ns) => time(ns).replace(/\.0+(?= )|(?<=\.\d*[1-9])0+(?= )/, ""); // 50.0 ms reads 50 ms
 const colourOf = (category) => `var(--${category})`;

@@ -54,23 +54,25 @@ def _bars(book: Book) -> list[Block]:
     series = {f"rank {rank}": _stack(rows, "step", "ns", categories) for rank, rows in by_rank.items()}
     if len(series) > 1:
         series = {"mean of all ranks": _stack(steps.rows, "step", "mean_ns", categories), **series}
+    open_steps = any(row["complete"] is False for row in own.rows)
+    pale = " Pale steps are not complete and count in no average." if open_steps else ""
     over_ranks = _stack(ranks.rows, "rank", "mean_ns", categories)
     blocks: list[Block] = [
         Chart(
             "stack",
             {"categories": _named(categories), "axis": "step", "series": series},
-            f"Over the profiled steps. Pale steps are not complete and count in no average."
-            f"{_capped(max(map(len, series.values())), STEPS_DRAWN, 'steps')}",
+            f"Over the profiled steps.{pale}{_capped(max(map(len, series.values())), STEPS_DRAWN, 'steps')}",
             "Stacked bars: the ledger of each profiled step",
             steps.id if len(by_rank) != 1 else own.id,
         )
     ]
+    only = f" (the {RANKS_CHOOSABLE} slowest)" if len(over_ranks) > RANKS_CHOOSABLE else ""
     if len(over_ranks) > 1:
         blocks.append(
             Chart(
                 "stack",
                 {"categories": _named(categories), "axis": "rank", "series": {"": over_ranks}},
-                "Over ranks, mean of each rank's judged steps. Click a rank to see its steps above.",
+                f"Over ranks, mean of each rank's judged steps. Click a rank to see its steps above{only}.",
                 "Stacked bars: the mean ledger of each rank",
                 ranks.id,
             )

@@ -22,6 +22,8 @@ def section(book: Book) -> Section:
 def _invariants(book: Book) -> list[Block]:
     rows = records(book.run.invariants())
     for row in rows:
+        if row["holds"] is None:
+            row["worst_ns"] = None
         row["holds"] = {True: "holds", False: "BROKEN", None: "cannot tell"}[row["holds"]]
         row["show"] = _evidence(book, row)
     broken = [row for row in rows if row["holds"] == "BROKEN"]
@@ -32,7 +34,7 @@ def _invariants(book: Book) -> list[Block]:
     columns = [
         Column("name", "invariant", "name"),
         Column("holds", "result"),
-        Column("worst_ns", "worst violation", "time", unknown="none"),
+        Column("worst_ns", "worst violation", "time", unknown="nothing to check"),
         Column("sentence", "what it says"),
         Column("show", "", "show", unknown=""),
     ]
@@ -55,7 +57,7 @@ def _rules(book: Book) -> list[Block]:
         return [Note("Nothing was noticed: every event was taken as it stands.")]
     columns = [
         Column("rule", "rule", "name"),
-        Column("sentence", "what was noticed"),
+        Column("sentence", "what was noticed, for example"),
         Column("count", "count", "count"),
         Column("effect_ns", "moved a number by", "time"),
         Column("ranks", "ranks", "count"),
@@ -89,7 +91,7 @@ def _sources(book: Book) -> list[Block]:
             answer.rows,
             answer.id,
             find=len(answer.rows) > 8,
-            total=total,
+            known=total,
             folded=fine and len(answer.rows) > 8,
         )
     ]

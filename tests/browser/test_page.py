@@ -2,7 +2,6 @@
 
 import pytest
 from fake_run import HOSTILE, T0, loader_bound
-
 from stepscope.reports.html import write_report
 
 

@@ -1,7 +1,6 @@
 import json
 
 from fake_run import MS, FakeRun, loader_bound
-
 from stepscope.reports.json import envelope
 
 

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-
 from stepscope.ingest.schema import LEDGER_CATEGORIES
 from stepscope.reports import palette
 

@@ -1,5 +1,4 @@
 import pytest
-
 from stepscope.reports import units
 
 
