@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sys
-from typing import Any
 
 import click
 
@@ -24,27 +24,17 @@ def command(run: str, query: str, style: str) -> None:
         answer = opened_run.sql(query)
         if answer is None:  # a statement without an answer
             return
+        if style == "table":
+            answer.show(max_width=_width(), max_rows=TABLE_ROWS)
+            return
         columns, rows = answer.columns, answer.fetchall()
     if style == "json":
         click.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
-    elif style == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
-    else:
-        _table(columns, rows)
+        return
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
 
 
-def _table(columns: list[str], rows: list[tuple[Any, ...]]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for name, sample in zip(columns, rows[0] if rows else columns, strict=True):
-        table.add_column(Text(name), justify="right" if isinstance(sample, int | float) else "left", overflow="fold")
-    for row in rows[:TABLE_ROWS]:
-        table.add_row(*(Text("NULL" if value is None else str(value)) for value in row))
-    Console().print(table)
-    click.echo(f"{len(rows)} rows" + (f", the first {TABLE_ROWS} shown" if len(rows) > TABLE_ROWS else ""))
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 1000
