@@ -41,6 +41,7 @@ class Book:
     def __init__(self, run: Any) -> None:
         self.run = run
         self.evidence: dict[str, dict[str, Any]] = {}
+        self._answers: dict[str, Answer] = {}
 
     def ask(self, name: str, definition: str, anchor: str, **params: Any) -> Answer:
         """Ask the question ``analyze/sql/<name>.sql``.
@@ -56,6 +57,8 @@ class Book:
 
     def ask_sql(self, key: str, sql: str, definition: str, anchor: str, **params: Any) -> Answer:
         """Ask a question written down elsewhere, such as a finding's evidence."""
+        if key in self._answers:
+            return self._answers[key]
         columns, values = self._fetch(sql, params)
         self.evidence[key] = {
             "definition": units.printable(definition),
@@ -65,7 +68,8 @@ class Book:
             "rows": [[plain(value) for value in row] for row in values[:ROWS_SHOWN]],
             "total": len(values),
         }
-        return Answer(key, _dicts(columns, values))
+        self._answers[key] = Answer(key, _dicts(columns, values))
+        return self._answers[key]
 
     def rows(self, name: str, **params: Any) -> list[dict[str, Any]]:
         """Ask a question without keeping its answer as evidence."""

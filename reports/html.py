@@ -21,7 +21,7 @@ from ..ingest.writer import replacing
 from . import palette, units
 from .blocks import Number
 from .book import Answer, Book
-from .headline import findings, headline
+from .headline import findings, headline, mean_ledger
 from .sections import sections
 
 FINDINGS_FIRST = 3
@@ -62,7 +62,7 @@ def render(run: Any) -> str:
             coverage=units.printable(run.coverage()),
             context=_context(top.one),
             facts=_facts(top),
-            means=book.ask("ledger_means", "Mean ledger of the judged steps.", "ledger"),
+            means=mean_ledger(book),
             first=found[:FINDINGS_FIRST],
             others=found[FINDINGS_FIRST:],
             sections=parts,
@@ -76,8 +76,9 @@ def render(run: Any) -> str:
 
 def _subject(run: Any) -> str:
     """Return what the page is about: the run's directory, or the traces of a run made only for this page."""
-    path = Path(run.path).absolute()
-    if not path.is_relative_to(tempfile.gettempdir()):
+    path = Path(run.path)
+    passing = path.is_relative_to(tempfile.gettempdir()) and any(part.startswith("stepscope-") for part in path.parts)
+    if not passing:
         return str(run.path)
     sources = [row[0] for row in run.sql("select source from sources order by source").fetchall()]
     if not sources:

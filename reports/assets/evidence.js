@@ -19,7 +19,7 @@
     part(".copy").textContent = "copy";
     part(".total").textContent = e.total > e.rows.length ? `first ${e.rows.length} of ${e.total}` : `${e.total}`;
     const head = document.createElement("tr");
-    head.append(...e.columns.map((name) => node("th", name)));
+    head.append(...e.columns.map((name, i) => node("th", name, e.rows.some((row) => typeof row[i] === "number") ? "n" : "")));
     const rows = e.rows.map((values) => {
       const row = document.createElement("tr");
       row.append(...values.map((v) => node("td", v === null ? "NULL" : String(v), v === null ? "null" : typeof v === "number" ? "n" : "")));

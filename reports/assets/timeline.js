@@ -95,7 +95,7 @@ document.querySelectorAll("[data-chart=timeline]").forEach((figure) => {
         if (!wide) continue;
         const topOf = y + HEAD + lane * LANE;
         c.fillStyle = fills[row.events[i + 3]];
-        c.globalAlpha = 0.7 + 0.3 * ((row.events[i] * 0.618) % 1); // names differ in strength, categories in hue
+        c.globalAlpha = 1 - 0.3 * ((row.events[i] * 0.618) % 1); // names differ in strength, categories in hue
         c.fillRect(left, topOf, Math.max(wide - (wide > 3 ? 0.7 : 0), 0.6), LANE - 2);
         c.globalAlpha = 1;
         edge[lane] = right;

@@ -9,6 +9,7 @@ from ...ingest.schema import LEDGER_CATEGORIES
 from .. import figures, palette
 from ..blocks import Block, Chart, Column, Figure, Legend, Note, Section, Table
 from ..book import Book
+from ..headline import mean_ledger
 
 STEPS_DRAWN = 200
 RANKS_CHOOSABLE = 64
@@ -30,7 +31,7 @@ def section(book: Book) -> Section:
 
 
 def _shares(book: Book) -> list[Block]:
-    means = book.ask("ledger_means", DEFINITION, "ledger")
+    means = mean_ledger(book)
     if not means.rows:
         return [Note("No ledger: no profiled step was recorded, so the split of its time is unknown.", "unknown")]
     absent = [c for c in LEDGER_CATEGORIES if all(row["category"] != c for row in means.rows)]
