@@ -5,13 +5,15 @@ Values reach the blocks as they came out of the run; how they read is decided he
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from . import units
 
 Row = dict[str, Any]
+
+ROWS_PRINTED = 256  # of any table: a page of a thousand ranks stays a page
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: the key in the rows, its heading, its format and a word for NULL."""
+    """A column of a table: the key in the rows, its heading, its format and a word for NULL.
+
+    The format is a key of ``units.FORMATS``; ``name`` is for text of any length out of a trace, ``show`` for the id
+    of evidence on the row.
+    """
 
     key: str
     heading: str
@@ -57,7 +63,7 @@ class Column:
     @property
     def numeric(self) -> bool:
         """Whether it is set flush right and sorts by value."""
-        return self.form not in ("text", "name")
+        return self.form not in ("text", "name", "show")
 
 
 @dataclass(frozen=True)
@@ -78,15 +84,20 @@ class Table:
     kind: ClassVar[str] = "table"
     caption: str
     columns: Sequence[Column]
-    rows: Iterable[Row]
+    rows: Sequence[Row]
     show: str | None = None
     find: bool = False
-    total: int | None = None  # how many rows there are when only the first are printed
+    known: int | None = None  # how many rows there are when the question was limited
     folded: bool = False
 
+    @property
+    def total(self) -> int:
+        """How many rows there are, printed or not."""
+        return len(self.rows) if self.known is None else self.known
+
     def cells(self) -> list[list[Cell]]:
-        """Return the table's cells, row by row."""
-        rows = list(self.rows)
+        """Return the cells of the rows that are printed."""
+        rows = self.rows[:ROWS_PRINTED]
         peaks = {c.key: max((abs(r[c.key] or 0) for r in rows), default=0) for c in self.columns if c.bar}
         return [[_cell(column, row[column.key], peaks.get(column.key, 0)) for column in self.columns] for row in rows]
 
@@ -97,7 +108,7 @@ def _cell(column: Column, value: Any, peak: float) -> Cell:
     title = units.exact(value, unit)
     if column.form == "name" and len(printed) > 120:
         printed, title = printed[:120] + "…", units.clip(printed, 4000)
-    sort = "" if value is None else value if column.numeric else units.clip(str(value).lower(), 80)
+    sort = "" if value is None else value if column.numeric else units.printable(str(value).lower())[:80]
     return Cell(printed, sort, title, column, round(100 * (value or 0) / peak, 1) if column.bar and peak else 0.0)
 
 

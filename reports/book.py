@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from textwrap import dedent
 from typing import Any
 
 from ..analyze.run import query_text
@@ -40,6 +41,7 @@ class Book:
     def __init__(self, run: Any) -> None:
         self.run = run
         self.evidence: dict[str, dict[str, Any]] = {}
+        self._answers: dict[str, Answer] = {}
 
     def ask(self, name: str, definition: str, anchor: str, **params: Any) -> Answer:
         """Ask the question ``analyze/sql/<name>.sql``.
@@ -55,25 +57,31 @@ class Book:
 
     def ask_sql(self, key: str, sql: str, definition: str, anchor: str, **params: Any) -> Answer:
         """Ask a question written down elsewhere, such as a finding's evidence."""
-        columns, rows = self._fetch(sql, params)
+        if key in self._answers:
+            return self._answers[key]
+        columns, values = self._fetch(sql, params)
         self.evidence[key] = {
-            "definition": definition,
+            "definition": units.printable(definition),
             "link": f"{DEFINITIONS}#{anchor}",
-            "sql": _with_values(sql, params),
+            "sql": _with_values(dedent(sql).strip(), params),
             "columns": columns,
-            "rows": [[plain(value) for value in row.values()] for row in rows[:ROWS_SHOWN]],
-            "total": len(rows),
+            "rows": [[plain(value) for value in row] for row in values[:ROWS_SHOWN]],
+            "total": len(values),
         }
-        return Answer(key, rows)
+        self._answers[key] = Answer(key, _dicts(columns, values))
+        return self._answers[key]
 
     def rows(self, name: str, **params: Any) -> list[dict[str, Any]]:
         """Ask a question without keeping its answer as evidence."""
-        return self._fetch(query_text(name), params)[1]
+        return _dicts(*self._fetch(query_text(name), params))
 
-    def _fetch(self, sql: str, params: dict[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
+    def _fetch(self, sql: str, params: dict[str, Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
         relation = self.run.sql(sql, **params)
-        columns = list(relation.columns)
-        return columns, [dict(zip(columns, row, strict=True)) for row in relation.fetchall()]
+        return list(relation.columns), relation.fetchall()
+
+
+def _dicts(columns: list[str], values: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, row, strict=True)) for row in values]
 
 
 def _with_values(sql: str, params: dict[str, Any]) -> str:

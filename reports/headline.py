@@ -20,6 +20,16 @@ def headline(book: Book) -> Answer:
     )
 
 
+def mean_ledger(book: Book) -> Answer:
+    """Return the ledger of the mean step: rows of ``ledger_means.sql``."""
+    return book.ask(
+        "ledger_means",
+        "The mean step's wall time, split so that each category takes only time that earlier ones did not. The "
+        "categories sum to every step to the nanosecond.",
+        "ledger",
+    )
+
+
 def findings(run: Any) -> list[dict[str, Any]]:
     """Return the findings as dicts, the largest win first, NULL as None."""
     return records(run.findings())

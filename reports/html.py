@@ -7,6 +7,7 @@ which ``<``, ``>`` and ``&`` are written as escapes; the script only ever sets `
 from __future__ import annotations
 
 import os
+import tempfile
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from ..ingest.writer import replacing
 from . import palette, units
 from .blocks import Number
 from .book import Answer, Book
-from .headline import findings, headline
+from .headline import findings, headline, mean_ledger
 from .sections import sections
 
 FINDINGS_FIRST = 3
@@ -55,13 +56,13 @@ def render(run: Any) -> str:
         _environment()
         .get_template("page.html")
         .render(
-            run=units.printable(str(run.path)),
+            run=units.printable(_subject(run)),
             version=__version__,
             verdict=units.printable(run.verdict()),
             coverage=units.printable(run.coverage()),
             context=_context(top.one),
             facts=_facts(top),
-            means=book.ask("ledger_means", "Mean ledger of the judged steps.", "ledger"),
+            means=mean_ledger(book),
             first=found[:FINDINGS_FIRST],
             others=found[FINDINGS_FIRST:],
             sections=parts,
@@ -71,6 +72,18 @@ def render(run: Any) -> str:
             palette=palette,
         )
     )
+
+
+def _subject(run: Any) -> str:
+    """Return what the page is about: the run's directory, or the traces of a run made only for this page."""
+    path = Path(run.path)
+    passing = path.is_relative_to(tempfile.gettempdir()) and any(part.startswith("stepscope-") for part in path.parts)
+    if not passing:
+        return str(run.path)
+    sources = [row[0] for row in run.sql("select source from sources order by source").fetchall()]
+    if not sources:
+        return str(run.path)
+    return sources[0] if len(sources) == 1 else f"{sources[0]} and {len(sources) - 1} more"
 
 
 def _finding(book: Book, number: int, row: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .book import Book
-from .headline import findings, headline, records
+from .headline import findings, headline, mean_ledger, records
 
 SCHEMA = "stepscope/analysis/1"
 
@@ -23,7 +23,7 @@ def envelope(run: Any) -> dict[str, Any]:
         "coverage": run.coverage(),
         "headline": headline(book).one,
         "findings": findings(run),
-        "ledger": book.rows("ledger_means"),
+        "ledger": mean_ledger(book).rows,
         "ledger_by_rank": book.rows("ledger_ranks"),
         "invariants": records(run.invariants()),
     }

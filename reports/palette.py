@@ -21,17 +21,17 @@ class Tone(NamedTuple):
 
 
 TONES = {
-    "compute": Tone("compute", "the device computes", "#2f6f9f", "#5b9bcb"),
-    "exposed_comm": Tone("exposed communication", "communication that nothing hides", "#e58a3c", "#f0a35e"),
-    "comm_transfer": Tone("communication, transfer", "bytes on the wire, exposed", "#e58a3c", "#f0a35e"),
-    "comm_wait": Tone("communication, wait", "waiting for other ranks, exposed", "#8c4a17", "#b8733c"),
-    "exposed_copy": Tone("exposed copies", "copies that nothing hides", "#c9b23a", "#d8c765"),
-    "unclassified": Tone("unclassified device work", "the evidence does not say what it is", "#7a3b8f", "#a56fba"),
-    "data_wait": Tone("data loading", "the loop waits for its next batch", "#d6532f", "#e8714e"),
-    "sync": Tone("synchronisation", "the host waits for an idle device", "#5a4fcf", "#8d86f0"),
-    "allocator": Tone("allocator", "memory is reserved or released", "#8fcfc0", "#a9e0d3"),
-    "host": Tone("host", "Python and launches, device idle", "#1f8a80", "#2ea79b"),
-    "unexplained": Tone("unexplained", "nothing recorded says why", "#b9bcc2", "#6d737d"),
+    "compute": Tone("compute", "the device computes", "#5384bc", "#6fb1de"),
+    "exposed_comm": Tone("exposed communication", "communication that nothing hides", "#e19e60", "#e5a376"),
+    "comm_transfer": Tone("communication, transfer", "bytes on the wire, exposed", "#e19e60", "#e5a376"),
+    "comm_wait": Tone("communication, wait", "waiting for other ranks, exposed", "#713018", "#bd7549"),
+    "exposed_copy": Tone("exposed copies", "copies that nothing hides", "#d7c826", "#d1ce3c"),
+    "unclassified": Tone("unclassified device work", "the evidence does not say what it is", "#69418a", "#9775b7"),
+    "data_wait": Tone("data loading", "the loop waits for its next batch", "#d6532f", "#d8402c"),
+    "sync": Tone("synchronisation", "the host waits for an idle device", "#4e42d1", "#6f56d7"),
+    "allocator": Tone("allocator", "memory is reserved or released", "#2cae7f", "#aaeeec"),
+    "host": Tone("host", "Python and launches, device idle", "#22565d", "#3db691"),
+    "unexplained": Tone("unexplained", "nothing recorded says why", "#989aa6", "#5f616d"),
 }
 ORDER = [name for name in TONES if name in LEDGER_CATEGORIES or name.startswith("comm_")]
 

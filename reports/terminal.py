@@ -13,7 +13,7 @@ from rich.text import Text
 
 from . import palette, units
 from .book import Book
-from .headline import findings, headline, records
+from .headline import findings, headline, mean_ledger, records
 
 _BAR = 60
 
@@ -40,7 +40,7 @@ def _steps(book: Book) -> str:
 
 
 def _ledger(book: Book, console: Console) -> None:
-    rows = [row for row in book.rows("ledger_means") if row["total_ns"]]
+    rows = [row for row in mean_ledger(book).rows if row["total_ns"]]
     if not rows:
         return
     bar = Text("\n")

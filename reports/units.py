@@ -112,4 +112,5 @@ FORMATS: dict[str, tuple[Callable[[Any], str], str]] = {
     "moment": (moment, "ns since the epoch"),
     "text": (text, ""),
     "name": (text, ""),
+    "show": (str, ""),
 }

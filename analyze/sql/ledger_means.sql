@@ -1,4 +1,4 @@
--- Where a step's time goes: mean of every ledger category over the judged steps of all ranks. The means add up to the
+-- Where a step's time goes: the mean of every ledger category over the judged steps of all ranks. They add up to the
 -- mean step. A category that no trace could show has no row.
 -- Parameters: none.
 -- Columns: category; mean_ns (DOUBLE, ns a step); share (0..1 of the mean step); total_ns; steps (judged).

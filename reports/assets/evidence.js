@@ -19,7 +19,7 @@
     part(".copy").textContent = "copy";
     part(".total").textContent = e.total > e.rows.length ? `first ${e.rows.length} of ${e.total}` : `${e.total}`;
     const head = document.createElement("tr");
-    head.append(...e.columns.map((name) => node("th", name)));
+    head.append(...e.columns.map((name, i) => node("th", name, e.rows.some((row) => typeof row[i] === "number") ? "n" : "")));
     const rows = e.rows.map((values) => {
       const row = document.createElement("tr");
       row.append(...values.map((v) => node("td", v === null ? "NULL" : String(v), v === null ? "null" : typeof v === "number" ? "n" : "")));
@@ -83,6 +83,7 @@ document.addEventListener("pointermove", (event) => {
 
 const time = (ns) => {
   const [size, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]].find(([s]) => Math.abs(ns) >= s * 0.9995) ?? [1, "ns"];
-  return `${Number((ns / size).toPrecision(3))} ${unit}`;
+  return ns === 0 ? "0" : `${ns / size < 999.5 ? (ns / size).toPrecision(3) : Math.round(ns / size)} ${unit}`;
 };
+const tickLabel = (ns) => time(ns).replace(/\.0+(?= )|(?<=\.\d*[1-9])0+(?= )/, ""); // 50.0 ms reads 50 ms
 const colourOf = (category) => `var(--${category})`;

@@ -54,7 +54,7 @@ document.querySelectorAll("[data-chart=stack]").forEach((figure) => {
       hit: (i) => ({ x: 0, width, y: i * pitch - 3, height: pitch }),
       rule: (ns) => [
         node("line", { x1: at(ns), x2: at(ns), y1: 0, y2: height - 20, class: "rule" }),
-        node("text", { x: at(ns), y: height - 7, "text-anchor": "middle" }, ns ? time(ns) : "0"),
+        node("text", { x: at(ns), y: height - 7, "text-anchor": "middle" }, tickLabel(ns)),
       ],
       labels: (bar, i) => [
         node("text", { x: left - 8, y: i * pitch + 13, "text-anchor": "end" }, named(bar)),
@@ -75,7 +75,7 @@ document.querySelectorAll("[data-chart=stack]").forEach((figure) => {
       hit: (i) => ({ x: x(i), width: pitch, y: top, height: height - top - bottom }),
       rule: (ns) => [
         node("line", { x1: left, x2: width, y1: at(ns), y2: at(ns), class: "rule" }),
-        node("text", { x: left - 6, y: at(ns) + 3, "text-anchor": "end" }, ns ? time(ns) : "0"),
+        node("text", { x: left - 6, y: at(ns) + 3, "text-anchor": "end" }, tickLabel(ns)),
       ],
       labels: (bar, i) =>
         i % every ? [] : [node("text", { x: x(i) + pitch / 2, y: height - 6, "text-anchor": "middle" }, bar.x ?? "?")],

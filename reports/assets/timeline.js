@@ -58,6 +58,11 @@ document.querySelectorAll("[data-chart=timeline]").forEach((figure) => {
     look(middle - (middle - from) * factor, middle + (to - middle) * factor);
   }
 
+  function luminance(hex) {
+    const [r, g, b] = [1, 3, 5].map((at) => (parseInt(hex.slice(at, at + 2), 16) / 255) ** 2.2);
+    return 0.21 * r + 0.72 * g + 0.07 * b;
+  }
+
   function draw() {
     queued = false;
     const [w, ratio] = [width(), devicePixelRatio || 1];
@@ -68,6 +73,7 @@ document.querySelectorAll("[data-chart=timeline]").forEach((figure) => {
     const style = getComputedStyle(figure);
     const css = (name) => style.getPropertyValue(`--${name}`).trim();
     const fills = data.colours.map(css);
+    const inks = fills.map((fill) => (luminance(fill) > 0.3 ? "#111" : "#fff"));
     const font = style.fontFamily;
     const scale = w / (to - from);
     c.textBaseline = "middle";
@@ -89,14 +95,16 @@ document.querySelectorAll("[data-chart=timeline]").forEach((figure) => {
         if (!wide) continue;
         const topOf = y + HEAD + lane * LANE;
         c.fillStyle = fills[row.events[i + 3]];
+        c.globalAlpha = 1 - 0.3 * ((row.events[i] * 0.618) % 1); // names differ in strength, categories in hue
         c.fillRect(left, topOf, Math.max(wide - (wide > 3 ? 0.7 : 0), 0.6), LANE - 2);
+        c.globalAlpha = 1;
         edge[lane] = right;
         if (wide > 34) {
           c.save();
           c.beginPath();
           c.rect(left + 3, topOf, wide - 6, LANE);
           c.clip();
-          c.fillStyle = css("paper");
+          c.fillStyle = inks[row.events[i + 3]];
           c.fillText(data.names[row.events[i]], left + 4, topOf + (LANE - 2) / 2 + 0.5);
           c.restore();
         }

@@ -9,6 +9,7 @@ from ...ingest.schema import LEDGER_CATEGORIES
 from .. import figures, palette
 from ..blocks import Block, Chart, Column, Figure, Legend, Note, Section, Table
 from ..book import Book
+from ..headline import mean_ledger
 
 STEPS_DRAWN = 200
 RANKS_CHOOSABLE = 64
@@ -30,7 +31,7 @@ def section(book: Book) -> Section:
 
 
 def _shares(book: Book) -> list[Block]:
-    means = book.ask("ledger_means", DEFINITION, "ledger")
+    means = mean_ledger(book)
     if not means.rows:
         return [Note("No ledger: no profiled step was recorded, so the split of its time is unknown.", "unknown")]
     absent = [c for c in LEDGER_CATEGORIES if all(row["category"] != c for row in means.rows)]
@@ -48,29 +49,31 @@ def _bars(book: Book) -> list[Block]:
     own = book.ask("ledger_steps", DEFINITION, "ledger", limit_ranks=RANKS_CHOOSABLE, limit_steps=STEPS_DRAWN)
     ranks = book.ask("ledger_ranks", f"{DEFINITION} Here the mean over the judged steps of each rank.", "ledger")
     categories = [c for c in palette.ORDER if any(row["category"] == c for row in ranks.rows)]
-    series = {"mean of all ranks": _stack(steps.rows, "step", "mean_ns", categories)}
     by_rank = defaultdict(list)
     for row in own.rows:
         by_rank[row["rank"]].append(row)
-    for rank, rows in by_rank.items():
-        series[f"rank {rank}"] = _stack(rows, "step", "ns", categories)
+    series = {f"rank {rank}": _stack(rows, "step", "ns", categories) for rank, rows in by_rank.items()}
+    if len(series) > 1:
+        series = {"mean of all ranks": _stack(steps.rows, "step", "mean_ns", categories), **series}
+    open_steps = any(row["complete"] is False for row in own.rows)
+    pale = " Pale steps are not complete and count in no average." if open_steps else ""
     over_ranks = _stack(ranks.rows, "rank", "mean_ns", categories)
     blocks: list[Block] = [
         Chart(
             "stack",
             {"categories": _named(categories), "axis": "step", "series": series},
-            f"Over the profiled steps. Pale steps are not complete and count in no average."
-            f"{_capped(len(series['mean of all ranks']), STEPS_DRAWN, 'steps')}",
+            f"Over the profiled steps.{pale}{_capped(max(map(len, series.values())), STEPS_DRAWN, 'steps')}",
             "Stacked bars: the ledger of each profiled step",
             steps.id if len(by_rank) != 1 else own.id,
         )
     ]
+    only = f" (the {RANKS_CHOOSABLE} slowest)" if len(over_ranks) > RANKS_CHOOSABLE else ""
     if len(over_ranks) > 1:
         blocks.append(
             Chart(
                 "stack",
                 {"categories": _named(categories), "axis": "rank", "series": {"": over_ranks}},
-                "Over ranks, mean of each rank's judged steps. Click a rank to see its steps above.",
+                f"Over ranks, mean of each rank's judged steps. Click a rank to see its steps above{only}.",
                 "Stacked bars: the mean ledger of each rank",
                 ranks.id,
             )

@@ -26,8 +26,8 @@ def _profiled(book: Book) -> list[Block]:
     ranks = book.ask("loading_ranks", _WAIT, "data-wait")
     if not ranks.rows:
         return []
-    for row in ranks.rows:
-        row["workers"] = {True: "yes", False: "no", None: None}[row["workers"]]
+    said = {True: "yes", False: "no", None: None}
+    rows = [{**row, "workers": said[row["workers"]]} for row in ranks.rows]
     worst = book.ask("loading_worst", _WAIT, "data-wait")
     return [
         Table(
@@ -42,7 +42,7 @@ def _profiled(book: Book) -> list[Block]:
                 Column("exposed", "exposed share", "share"),
                 Column("workers", "workers", unknown="not told"),
             ],
-            ranks.rows,
+            rows,
             ranks.id,
         ),
         Table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import figures
+from .. import figures, units
 from ..blocks import Block, Column, Figure, Note, Section, Table
 from ..book import Book
 
@@ -44,7 +44,7 @@ def _windows(book: Book) -> list[Block]:
         ),
         Figure(
             figures.memory(series.rows, "at_ns"),
-            f"Rank {top['rank']}, {top['device']}, which has the highest peak: bytes over time.",
+            f"Rank {top['rank']}, {units.text(top['device'])}, which has the highest peak: bytes over time.",
             series.id,
         ),
     ]

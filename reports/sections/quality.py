@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..blocks import Block, Column, Note, Section, Table
 from ..book import Book
 from ..headline import records
@@ -20,8 +22,10 @@ def section(book: Book) -> Section:
 def _invariants(book: Book) -> list[Block]:
     rows = records(book.run.invariants())
     for row in rows:
+        if row["holds"] is None:
+            row["worst_ns"] = None
         row["holds"] = {True: "holds", False: "BROKEN", None: "cannot tell"}[row["holds"]]
-        row["show"] = None
+        row["show"] = _evidence(book, row)
     broken = [row for row in rows if row["holds"] == "BROKEN"]
     blocks: list[Block] = []
     if broken:
@@ -30,10 +34,17 @@ def _invariants(book: Book) -> list[Block]:
     columns = [
         Column("name", "invariant", "name"),
         Column("holds", "result"),
-        Column("worst_ns", "worst violation", "time", unknown="none"),
+        Column("worst_ns", "worst violation", "time", unknown="nothing to check"),
         Column("sentence", "what it says"),
+        Column("show", "", "show", unknown=""),
     ]
     return [*blocks, Table("Invariants, checked on this run", columns, rows)]
+
+
+def _evidence(book: Book, row: dict[str, Any]) -> str | None:
+    return (
+        book.ask_sql(f"invariant-{row['name']}", row["sql"], row["sentence"], "invariants").id if row["sql"] else None
+    )
 
 
 def _rules(book: Book) -> list[Block]:
@@ -46,7 +57,7 @@ def _rules(book: Book) -> list[Block]:
         return [Note("Nothing was noticed: every event was taken as it stands.")]
     columns = [
         Column("rule", "rule", "name"),
-        Column("sentence", "what was noticed"),
+        Column("sentence", "what was noticed, for example"),
         Column("count", "count", "count"),
         Column("effect_ns", "moved a number by", "time"),
         Column("ranks", "ranks", "count"),
@@ -80,7 +91,7 @@ def _sources(book: Book) -> list[Block]:
             answer.rows,
             answer.id,
             find=len(answer.rows) > 8,
-            total=total,
+            known=total,
             folded=fine and len(answer.rows) > 8,
         )
     ]

@@ -10,7 +10,7 @@ from .. import units
 from ..blocks import Block, Chart, Note, Section
 from ..book import Book
 
-EVENTS_DRAWN = 4000
+EVENTS_DRAWN = 10_000
 NAME_LENGTH = 160
 
 _COLOUR_OF_CLASS = {

@@ -35,7 +35,7 @@ def _kernels(book: Book) -> list[Block]:
         Column("max_ns", "max", "time"),
         Column("ranks", "ranks", "count"),
     ]
-    return [Table("Kernels", columns, answer.rows, answer.id, find=True, total=answer.rows[0]["names"])]
+    return [Table("Kernels", columns, answer.rows, answer.id, find=True, known=answer.rows[0]["names"])]
 
 
 def _operators(book: Book) -> list[Block]:
@@ -54,4 +54,4 @@ def _operators(book: Book) -> list[Block]:
         Column("host_ns", "host, with callees", "time"),
         Column("ranks", "ranks", "count"),
     ]
-    return [Table("Operators", columns, answer.rows, answer.id, find=True, total=answer.rows[0]["names"])]
+    return [Table("Operators", columns, answer.rows, answer.id, find=True, known=answer.rows[0]["names"])]

@@ -281,7 +281,7 @@ def _judgement(run: FakeRun, ranks: int) -> None:
             "holds": True,
             "worst_ns": 0,
             "sentence": "The categories of every step sum to its wall time.",
-            "sql": "",
+            "sql": "select count(*), count(*) filter (ns < 0), 0 from ledger",
         },
         {
             "name": "busy within span",
