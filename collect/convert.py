@@ -70,9 +70,7 @@ class Converter:
             )
             self._thread.join(PATIENCE)
             if self._thread.is_alive():
-                logger.warning(
-                    "Gave up waiting: `stepscope ingest %s -o %s` takes up the rest.", self._run, self._run
-                )
+                logger.warning("Gave up waiting: `stepscope ingest %s -o %s` takes up the rest.", self._run, self._run)
         self._thread = None
 
     def _work(self) -> None:

@@ -106,9 +106,7 @@ class profile:
         keep_raw: Keep the raw Kineto files under ``out/raw``, gzipped.
     """
 
-    def __init__(
-        self, out: str | os.PathLike[str], window: Window | None = DEFAULT, keep_raw: bool = False
-    ) -> None:
+    def __init__(self, out: str | os.PathLike[str], window: Window | None = DEFAULT, keep_raw: bool = False) -> None:
         self._make = lambda: Session(out, window, keep_raw, bounds="call")
         self._session: Session | None = None
 

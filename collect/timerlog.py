@@ -95,9 +95,7 @@ class TimerLog:
         self._rows += 1
         if self._rows == ROTATE:
             os.close(self._fd)
-            threading.Thread(
-                target=self._seal, args=(self._path,), name="stepscope-seal", daemon=True
-            ).start()
+            threading.Thread(target=self._seal, args=(self._path,), name="stepscope-seal", daemon=True).start()
             self._open()
 
     @guarded

@@ -23,15 +23,11 @@ def _window(context: click.Context, parameter: click.Parameter, text: str | None
         period, *rest = (int(part) for part in str(text).split(":"))
         return Window(period=period, **dict(zip(("active", "first"), rest, strict=False)))
     except (ValueError, TypeError) as error:
-        raise click.BadParameter(
-            f"{text!r} is not EVERY[:ACTIVE[:FIRST]], 'once' or 'off' ({error})."
-        ) from None
+        raise click.BadParameter(f"{text!r} is not EVERY[:ACTIVE[:FIRST]], 'once' or 'off' ({error}).") from None
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option(
-    "-o", "--out", type=click.Path(file_okay=False), help="Run directory [default: runs/SCRIPT-TIME]."
-)
+@click.option("-o", "--out", type=click.Path(file_okay=False), help="Run directory [default: runs/SCRIPT-TIME].")
 @click.option(
     "--window",
     callback=_window,
@@ -41,9 +37,7 @@ def _window(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--keep-raw", is_flag=True, help="Keep the raw Kineto files in RUN/raw.")
 @click.argument("script")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
-def command(
-    out: str | None, window: Window | None, keep_raw: bool, script: str, args: tuple[str, ...]
-) -> None:
+def command(out: str | None, window: Window | None, keep_raw: bool, script: str, args: tuple[str, ...]) -> None:
     """Profile SCRIPT, unchanged.
 
     Under torchrun all ranks write into the same run: torchrun --nproc-per-node=2 -m stepscope.cli run SCRIPT
