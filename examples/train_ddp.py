@@ -56,9 +56,7 @@ def network() -> nn.Module:
 
 def main() -> None:
     """Train for ``--steps`` steps."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default="runs/train_ddp", help="run directory")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--slow-ms", type=float, default=0.0, help="milliseconds to read one sample")
@@ -70,9 +68,7 @@ def main() -> None:
     dist.init_process_group("gloo")
 
     dataset = Pictures(options.steps * BATCH * dist.get_world_size(), options.slow_ms)
-    loader = DataLoader(
-        dataset, batch_size=BATCH, sampler=DistributedSampler(dataset), num_workers=options.workers
-    )
+    loader = DataLoader(dataset, batch_size=BATCH, sampler=DistributedSampler(dataset), num_workers=options.workers)
     model = DistributedDataParallel(network())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
