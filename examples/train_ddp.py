@@ -12,12 +12,13 @@ from __future__ import annotations
 import argparse
 import time
 
-import stepscope
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+import stepscope
 
 BATCH = 16
 

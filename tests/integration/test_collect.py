@@ -14,10 +14,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
+
 import stepscope  # noqa: E402
 from stepscope.collect import loop as loop_module  # noqa: E402
 from stepscope.collect.timerlog import read_lines  # noqa: E402
-from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
