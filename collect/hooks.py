@@ -25,7 +25,7 @@ Action = Callable[[Any], None]
 
 def install(session: Session) -> None:
     """Connect ``session`` to torch, now or when it is imported."""
-    after = {
+    after: dict[str, Action] = {
         "torch.utils.data.dataloader": functools.partial(_hook_loaders, session),
         "torch.optim.optimizer": functools.partial(_hook_optimizers, session),
     }

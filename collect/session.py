@@ -90,7 +90,8 @@ class Session:
         self._finalizer = util.Finalize(None, self.close, exitpriority=10)
         _open.add(self)
         create_run(self.run, __version__)
-        self._requests.listen()
+        if self._window is not None:
+            self._requests.listen()
         if host.rank_and_world() is not None:
             self._settle()
 
@@ -123,7 +124,7 @@ class Session:
         elif self.bounds == "loader" and loop is self._driver and steps.batches:
             self._turn(entered)
         left = perf_counter_ns()
-        steps.ask(left if since is None or since < steps.start else since)
+        steps.ask(left if since is None or since < (steps.start or 0) else since)
         self._cost += left - entered
 
     @guarded
