@@ -165,7 +165,9 @@ def test_other_iterables_show_in_the_window(tmp_path) -> None:
         def __iter__(self):
             return iter(range(8))
 
-    for _ in stepscope.watch(Stream(), tmp_path, window=stepscope.every(50, active=3, first=2), keep_raw=True):
+    for _ in stepscope.watch(
+        Stream(), tmp_path, window=stepscope.every(50, active=3, first=2, slow=None), keep_raw=True
+    ):
         torch.randn(3)
     loop_module._watching.popitem()[1].close()
     (trace,) = traces(tmp_path)
@@ -173,7 +175,9 @@ def test_other_iterables_show_in_the_window(tmp_path) -> None:
 
 
 def test_window_ends_with_the_loop_and_tells_how_many_steps_are_whole(tmp_path) -> None:
-    for _ in stepscope.watch(loader(5), tmp_path, window=stepscope.every(50, active=9, first=2), keep_raw=True):
+    for _ in stepscope.watch(
+        loader(5), tmp_path, window=stepscope.every(50, active=9, first=2, slow=None), keep_raw=True
+    ):
         torch.randn(3)
     loop_module._watching.popitem()[1].close()
     (trace,) = traces(tmp_path)
@@ -183,7 +187,7 @@ def test_window_ends_with_the_loop_and_tells_how_many_steps_are_whole(tmp_path) 
 
 def test_trigger_file_opens_a_window(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("stepscope.collect.session.TICK_NS", 0)
-    with stepscope.profile(tmp_path, window=stepscope.every(10**6, first=10**6), keep_raw=True) as prof:
+    with stepscope.profile(tmp_path, window=stepscope.every(10**6, first=10**6, slow=None), keep_raw=True) as prof:
         for index, _ in enumerate(prof.data(loader(20))):
             torch.randn(3)
             if index == 5:
@@ -199,7 +203,7 @@ def test_the_jobs_own_profiler_goes_first(tmp_path, caplog) -> None:
     schedule = torch.profiler.schedule(wait=1, warmup=2, active=2, repeat=2)
     with (
         torch.profiler.profile(schedule=schedule, on_trace_ready=lambda p: recorded.append(len(p.events()))) as own,
-        stepscope.profile(tmp_path, window=stepscope.every(2, active=1, first=0), keep_raw=True) as prof,
+        stepscope.profile(tmp_path, window=stepscope.every(4, active=1, first=0, slow=None), keep_raw=True) as prof,
     ):
         for _ in prof.data(loader(40)):
             torch.randn(3)
