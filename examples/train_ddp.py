@@ -12,14 +12,15 @@ from __future__ import annotations
 import argparse
 import time
 
-import stepscope
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-BATCH = 16
+import stepscope
+
+BATCH = 32
 
 
 class Pictures(Dataset[tuple[Tensor, int]]):
@@ -56,11 +57,9 @@ def network() -> nn.Module:
 
 def main() -> None:
     """Train for ``--steps`` steps."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default="runs/train_ddp", help="run directory")
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--slow-ms", type=float, default=0.0, help="milliseconds to read one sample")
     parser.add_argument("--workers", type=int, default=1, help="loader processes a rank")
     options = parser.parse_args()
@@ -70,13 +69,11 @@ def main() -> None:
     dist.init_process_group("gloo")
 
     dataset = Pictures(options.steps * BATCH * dist.get_world_size(), options.slow_ms)
-    loader = DataLoader(
-        dataset, batch_size=BATCH, sampler=DistributedSampler(dataset), num_workers=options.workers
-    )
+    loader = DataLoader(dataset, batch_size=BATCH, sampler=DistributedSampler(dataset), num_workers=options.workers)
     model = DistributedDataParallel(network())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
-    for pictures, labels in stepscope.watch(loader, options.out, window=stepscope.every(40, active=4)):
+    for pictures, labels in stepscope.watch(loader, options.out, window=stepscope.every(20, active=4)):
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(pictures), labels)
         loss.backward()

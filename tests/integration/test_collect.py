@@ -14,10 +14,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
+
 import stepscope  # noqa: E402
 from stepscope.collect import loop as loop_module  # noqa: E402
 from stepscope.collect.timerlog import read_lines  # noqa: E402
-from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -164,9 +165,7 @@ def test_other_iterables_show_in_the_window(tmp_path) -> None:
         def __iter__(self):
             return iter(range(8))
 
-    for _ in stepscope.watch(
-        Stream(), tmp_path, window=stepscope.every(50, active=3, first=2), keep_raw=True
-    ):
+    for _ in stepscope.watch(Stream(), tmp_path, window=stepscope.every(50, active=3, first=2), keep_raw=True):
         torch.randn(3)
     loop_module._watching.popitem()[1].close()
     (trace,) = traces(tmp_path)
@@ -174,9 +173,7 @@ def test_other_iterables_show_in_the_window(tmp_path) -> None:
 
 
 def test_window_ends_with_the_loop_and_tells_how_many_steps_are_whole(tmp_path) -> None:
-    for _ in stepscope.watch(
-        loader(5), tmp_path, window=stepscope.every(50, active=9, first=2), keep_raw=True
-    ):
+    for _ in stepscope.watch(loader(5), tmp_path, window=stepscope.every(50, active=9, first=2), keep_raw=True):
         torch.randn(3)
     loop_module._watching.popitem()[1].close()
     (trace,) = traces(tmp_path)
@@ -201,9 +198,7 @@ def test_the_jobs_own_profiler_goes_first(tmp_path, caplog) -> None:
     recorded = []
     schedule = torch.profiler.schedule(wait=1, warmup=2, active=2, repeat=2)
     with (
-        torch.profiler.profile(
-            schedule=schedule, on_trace_ready=lambda p: recorded.append(len(p.events()))
-        ) as own,
+        torch.profiler.profile(schedule=schedule, on_trace_ready=lambda p: recorded.append(len(p.events()))) as own,
         stepscope.profile(tmp_path, window=stepscope.every(2, active=1, first=0), keep_raw=True) as prof,
     ):
         for _ in prof.data(loader(40)):
@@ -235,9 +230,7 @@ def test_directory_deleted_under_way_does_not_reach_the_loop(tmp_path, caplog) -
 
 def test_failing_write_is_told_once_and_switches_the_timer_off(tmp_path, caplog, monkeypatch) -> None:
     write = os.write
-    monkeypatch.setattr(
-        os, "write", lambda fd, data: write(fd, data[:5]) if b'"step":3' in data else write(fd, data)
-    )
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:5]) if b'"step":3' in data else write(fd, data))
     with stepscope.profile(tmp_path, window=None) as prof:
         for _ in range(8):
             prof.step()
@@ -257,9 +250,7 @@ def test_forked_workers_leave_the_session_alone(tmp_path) -> None:
             return index
 
     with stepscope.profile(tmp_path, window=None) as prof:
-        seen = [
-            int(i) for batch in prof.data(DataLoader(Nested(), batch_size=1, num_workers=2)) for i in batch
-        ]
+        seen = [int(i) for batch in prof.data(DataLoader(Nested(), batch_size=1, num_workers=2)) for i in batch]
     assert seen == list(range(8))
     assert [(row["step"], row["batches"]) for row in timer(tmp_path)] == [(0, 8)]
 
@@ -290,8 +281,6 @@ def test_what_the_loop_computes_is_bit_identical(tmp_path, workers) -> None:
         return losses, [p.tolist() for p in model.parameters()], torch.get_rng_state().tolist()
 
     bare = train(lambda data: data)
-    collected = train(
-        lambda data: stepscope.watch(data, tmp_path, window=stepscope.every(4, active=2, first=1))
-    )
+    collected = train(lambda data: stepscope.watch(data, tmp_path, window=stepscope.every(4, active=2, first=1)))
     assert collected == bare
     assert len(timer(tmp_path)) == 32

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+
 from stepscope.collect.timerlog import read_lines
 
 pytest.importorskip("torch")
@@ -178,9 +179,7 @@ def test_run_under_torchrun_collects_every_rank_into_one_run(tmp_path, script) -
         "run",
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = python(
-        *launch, "--window", "100:2:5", "--keep-raw", script(DISTRIBUTED), cwd=tmp_path, env=environment
-    )
+    done = python(*launch, "--window", "100:2:5", "--keep-raw", script(DISTRIBUTED), cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     (run,) = (tmp_path / "runs").iterdir()  # both ranks chose the same default
     for rank in (0, 1):

@@ -6,6 +6,7 @@ import signal
 import threading
 
 import pytest
+
 from stepscope.collect import every
 from stepscope.collect.hooks import _Lead
 from stepscope.collect.launch import default_out
