@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _INK, _QUIET, _RULE = "#010203", "#717273", "#d1d2d3"
 _INKS = {_INK: "var(--ink)", _QUIET: "var(--quiet)", _RULE: "var(--rule)"}
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: it can be searched and takes the page's font
     "svg.hashsalt": "stepscope",  # the same run gives the same bytes
     "font.size": 7.4,
@@ -65,8 +65,8 @@ def step_times(rows: Rows) -> str:
         axes.set_ylim(bottom=0)
         opened = [row["step"] for row in rows if row["profiled"]]
         if opened:
-            on_top = {"transform": axes.get_xaxis_transform(), "clip_on": False}
-            axes.plot(opened, [1] * len(opened), "|", color=_INK, ms=5, label="profiler window", **on_top)
+            (marks,) = axes.plot(opened, [1] * len(opened), "|", color=_INK, ms=5, label="profiler window")
+            marks.set(transform=axes.get_xaxis_transform(), clip_on=False)
         axes.set_xlabel("step")
         axes.set_ylabel("ms")
         axes.legend(loc="lower left", ncols=3, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))
