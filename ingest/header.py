@@ -9,31 +9,10 @@ from typing import Any
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)|[{}\[\]]', re.DOTALL)
 _ARRAY = re.compile(rb"\s*:\s*\[")
 _ANY_ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[(?=\s*(?:\{\s*"|\]))')
+EVENT = re.compile(rb'\{\s*"ph"\s*:\s*"')
 
 # What is looked for one by one when the header as a whole does not parse.
-_WANTED = [
-    "schemaVersion",
-    "distributedInfo",
-    "deviceProperties",
-    "baseTimeNanoseconds",
-    "displayTimeUnit",
-    "host_name",
-    "hostname",
-    "traceName",
-    "trace_id",
-    "stepscope",
-    "record_shapes",
-    "profile_memory",
-    "with_stack",
-    "with_flops",
-    "with_modules",
-    "cupti_version",
-    "cuda_runtime_version",
-    "cuda_driver_version",
-    "roctracer_version",
-    "hip_runtime_version",
-    "hip_driver_version",
-]
+_WANTED = ["schemaVersion", "distributedInfo", "deviceProperties", "baseTimeNanoseconds", "displayTimeUnit", "host_name", "hostname", "traceName", "trace_id", "stepscope", "record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "cupti_version", "cuda_runtime_version", "cuda_driver_version", "roctracer_version", "hip_runtime_version", "hip_driver_version"]
 
 
 class Document:
@@ -66,7 +45,10 @@ class Document:
         at = self._scan()
         if at is None or (self.complete and not self.arrays):
             if opened := _ANY_ARRAY.search(self.text, self._after):
-                at, self.complete = opened.end(), False  # damage hides the exact place, or it is nested deeper
+                at, self.complete = (
+                    opened.end(),
+                    False,
+                )  # damage hides the exact place, or it is nested deeper
         if at is None:
             return None
         del self.text[at:]
@@ -86,6 +68,11 @@ class Document:
             return True
         return self.text.rstrip()[-1:] == b"}" and self.parse()[1] and self.arrays > 0
 
+    @property
+    def holds_events(self) -> bool:
+        """Whether events stand outside of the arrays: the mark of two documents written into each other."""
+        return self.arrays > 0 and bool(EVENT.search(self.text))
+
     def _scan(self) -> int | None:
         depth = 0
         for token in _TOKEN.finditer(self.text):
@@ -99,7 +86,11 @@ class Document:
                 if depth <= 0:
                     self.complete = True
                     return token.end()
-            elif depth == 1 and token.group() == b'"traceEvents"' and (array := _ARRAY.match(self.text, token.end())):
+            elif (
+                depth == 1
+                and token.group() == b'"traceEvents"'
+                and (array := _ARRAY.match(self.text, token.end()))
+            ):
                 if array.end() > self._after:
                     return array.end()
         return None
@@ -124,8 +115,10 @@ def _pieces(text: str) -> dict[str, Any]:
     for key in _WANTED:
         for found in re.finditer(rf'"{key}"\s*:\s*', text):
             try:
-                header[key] = decoder.raw_decode(text, found.end())[0]
+                value, end = decoder.raw_decode(text, found.end())
             except (ValueError, RecursionError):
                 continue
-            break
+            if end < len(text):  # a number at the very end may have lost digits
+                header[key] = value
+                break
     return header

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import duckdb
 
-from .header import Document
-from .salvage import scan
+from .header import EVENT, Document
+from .salvage import Interleaved, scan
 from .slices import find_close
 from .text import Limits, Refused
 
@@ -114,13 +114,19 @@ class Intake:
         if self.documents[-1].complete:
             data = data.lstrip(_WS)
             if data[:1] not in (b"{", b"["):
+                if EVENT.search(data):
+                    raise Interleaved
                 self.trailing += len(data)
                 return b""
+            if EVENT.match(data):
+                raise Interleaved
             self.documents.append(Document())
         document = self.documents[-1]
         at = document.feed(data)
         if document.alien:
             raise Refused("is not JSON")
+        if document.holds_events:
+            raise Interleaved
         if len(document.text) > self._limits.header_bytes:
             raise Refused(f"holds no events in {self._limits.header_bytes >> 20} MiB of text")
         if at is None:
@@ -143,11 +149,10 @@ class Intake:
         """Insert pieces that should be events and commas; on failure nothing of them is kept."""
         files = []
         for body in bodies:
-            body = body.strip(_WS).removesuffix(b",")
-            if body:
+            if end := _without_comma(body):
                 files.append(os.path.join(self._folder, f"{len(files):03d}.json"))
                 with open(files[-1], "wb") as file:
-                    file.writelines((b"[", body, b"]"))
+                    file.writelines((b"[", memoryview(body)[:end], b"]"))
         if not files:
             return True
         longest = max(1 << 20, *(len(body) + 2 for body in bodies))
@@ -156,6 +161,16 @@ class Intake:
         except _BAD_DATA:
             return False
         return True
+
+
+def _without_comma(body: bytes) -> int:
+    """Return the length of ``body`` without the blanks and the one comma at its end, making no copy."""
+    end = len(body)
+    while end and body[end - 1] in _WS:
+        end -= 1
+    if end and body[end - 1] == 0x2C:
+        end -= 1
+    return end
 
 
 def batches(items: Iterator[T]) -> Iterator[list[T]]:
@@ -184,7 +199,9 @@ def batches(items: Iterator[T]) -> Iterator[list[T]]:
             batch = [ready.get()]
             while len(batch) < _BATCH and not ready.empty():
                 batch.append(ready.get())
-            end = next((i for i, item in enumerate(batch) if item is None or isinstance(item, BaseException)), None)
+            end = next(
+                (i for i, item in enumerate(batch) if item is None or isinstance(item, BaseException)), None
+            )
             if batch[:end]:
                 yield batch[:end]  # type: ignore[misc]
             if end is not None:

@@ -25,7 +25,8 @@ _TRIES = 4  # how many places are tried as the end of a damaged event
 _KEY = r'"(?:ph|name|cat|pid|tid|ts|dur|id|bp|s|args)"\s*:'
 _NEXT = re.compile(rf"\}}\s*,?\s*(?=\{{\s*{_KEY})")
 _LAST = re.compile(r'\}(?=\s*,?\s*\]\s*(?:,\s*"|\}|\Z)|\s*\Z)')
-_START = re.compile(rf"\{{\s*{_KEY}")
+_FRESH = re.compile(r',\s*(?=\{\s*"(?:ph"\s*:|name"\s*:\s*"[^"]*"\s*,\s*"ph"\s*:))')
+_PARTIAL = re.compile(r"[-+.\w\\]{0,9}\s*\Z")  # a token that the end of the text cut in two
 _SKIP = re.compile(r"[\s,]*")
 _HEADER = re.compile(r'"(?:traceEvents"\s*:\s*\[|schemaVersion"\s*:|deviceProperties"\s*:\s*\[)')
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -92,7 +93,7 @@ def scan(data: bytes, final: bool, bare: bool = False) -> Scan:
             at = end
             continue
         if resume is None or cut:  # nothing more to read here: is it the array's end or the text's?
-            close = None if bare and cut else find_close(data := _bytes(text[at:]), bare)
+            close = None if cut else find_close(data := _bytes(text[at:]), bare, loose=True)
             _refuse_header(text[at:] if close is None else data[:close].decode("utf-8", "replace"))
             found.dropped["cut off" if close is None else "unreadable"] += 1
             if close is not None:
@@ -131,8 +132,8 @@ def _ends(text: str, at: int) -> tuple[list[int], int | None]:
     within = nexts[-1].end() if len(nexts) == _TRIES else len(text)
     ends = {m.start() + 1 for m in nexts}
     ends.update(m.start() + 1 for m, _ in zip(_LAST.finditer(text, at, within), range(_TRIES), strict=False))
-    start = _START.search(text, at + 1, within)
-    return sorted(ends)[:_TRIES], nexts[0].end() if nexts else start.start() if start and text[at] != "{" else None
+    starts = [m.end() for m in (*nexts[:1], _FRESH.search(text, at, within)) if m]
+    return sorted(ends)[:_TRIES], min(starts, default=None)
 
 
 def _bytes(text: str) -> bytes:
@@ -175,7 +176,8 @@ class _Reader:
 
     def repair(self, chunk: str) -> bool:
         """Try to read the whole of ``chunk`` as one object after putting right what is known to go wrong."""
-        fixed = chunk
+        if _HEADER.search(chunk):
+            return False
         for fixes in _REPAIRS:
             fixed, wrong = chunk, set()
             for name, fix in fixes:
@@ -183,7 +185,9 @@ class _Reader:
                 if fixed != before:
                     wrong.add(name)
             self.wrong = wrong
-            if wrong and self._decode(self._lenient, fixed, 0) == len(fixed) and isinstance(self.value, dict):
+            if self._decode(self._lenient, fixed, 0) != len(fixed) or not isinstance(self.value, dict):
+                continue
+            if wrong and not self._double and not _SWALLOWED.search(fixed):
                 return True
         return False
 
@@ -192,7 +196,7 @@ class _Reader:
         try:
             self.value, end = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
-            self.at_end = error.msg.startswith("Unterminated string") or error.pos > len(text) - 12
+            self.at_end = error.msg.startswith("Unterminated string") or bool(_PARTIAL.match(text, error.pos))
             return None
         except (ValueError, RecursionError, InvalidOperation):  # digits or nesting without end
             self.at_end = False
@@ -214,6 +218,7 @@ _MISSING = re.compile(_STRING + r"|(:)(?=\s*[,}])", re.DOTALL)
 _TRAILING = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
 _VALUE = re.compile(r'(:\s*")(.*?)("(?=\s*(?:,\s*"[^"\\]*"\s*:|[}\]])))', re.DOTALL)
+_SWALLOWED = re.compile(r'\\"(?:ph|cat|pid|tid|ts|dur|args)\\"\s*:')  # an event inside a string is no repair
 _INNER = re.compile(r'\\.|"', re.DOTALL)
 
 
@@ -232,10 +237,12 @@ def _fix_quotes(text: str) -> str:
     return _VALUE.sub(escape, text)
 
 
+without_nonfinite = _outside(_NONFINITE, lambda m: "null")  # of JSON text
+
 _ESCAPES = ("backslashes", _fix_escapes)
 _QUOTES = ("unescaped quotes", _fix_quotes)
 _VALUES = (
-    ("non-finite numbers", _outside(_NONFINITE, lambda m: "null")),
+    ("non-finite numbers", without_nonfinite),
     ("decimal commas", _outside(_COMMA, lambda m: f"{m[2]}.{m[3]}")),
     ("missing values", _outside(_MISSING, lambda m: m[2] + "null")),
     ("trailing commas", _outside(_TRAILING, lambda m: "")),

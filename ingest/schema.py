@@ -37,7 +37,7 @@ KINDS = [
     "other",
 ]
 CLASSES = ("compute", "communication", "copy", "unclassified")
-FLAGS = ("untimed", "clipped", "before_launch", "foreign_clock", "orphan")
+FLAGS = ("untimed", "clipped", "overrun", "before_launch", "foreign_clock", "orphan")
 
 # The ledger's categories, in order of priority: each takes only time that earlier ones did not.
 LEDGER_CATEGORIES = (

@@ -15,6 +15,7 @@ _LOOK = 1 << 16  # how far ahead an event is looked at
 _TRIES = 16
 _BETWEEN = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args)"\s*:)')
 _CLOSE = re.compile(rb"\}\s*(\])")
+_BRACKET = re.compile(rb"(\])")
 _decode = json.JSONDecoder(strict=False).raw_decode
 
 
@@ -40,15 +41,17 @@ def cut(chunks: Iterable[bytes], size: int, longest: int) -> Iterator[tuple[byte
     yield b"".join(parts), True
 
 
-def find_close(text: bytes, bare: bool) -> int | None:
+def find_close(text: bytes, bare: bool, loose: bool = False) -> int | None:
     """Find the ``]`` that ends the events when ``text`` runs to the end of the document.
 
-    What follows must complete the document: ``{"": []`` plus it parses, or nothing does for a bare array.
+    What follows must complete the document: ``{"": []`` plus it parses, or nothing does for a bare array. Unless
+    ``loose``, it follows a ``}``.
     """
+    pattern = _BRACKET if loose else _CLOSE
     start = len(text)
     while start:
         end, start = start, max(0, start - _LOOK)
-        for close in _CLOSE.finditer(text, start, min(len(text), end + 256)):
+        for close in pattern.finditer(text, start, min(len(text), end + 256)):
             at = close.start(1)
             tail = text[at + 1 :]
             if not tail.strip() if bare else _completes(tail):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from .rows import first_row
@@ -17,6 +18,7 @@ from .schema import STEPS
 # A first collective this many times longer than its like in every later step waited for another rank's profiler.
 START_SKEW = 10
 START_SKEW_NS = 10_000_000
+_BEFORE = np.iinfo(np.int64).min  # before every marker
 
 
 @dataclass(frozen=True)
@@ -46,18 +48,18 @@ def find_markers(con: duckdb.DuckDBPyConnection) -> list[Step]:
     return [Step(i, label, start, end, start, end, "profiler") for i, (label, start, end) in enumerate(rows)]
 
 
-def register_markers(con: duckdb.DuckDBPyConnection, steps: list[Step]) -> None:
-    """Create the table ``markers(step, start_ns, end_ns)`` from the steps' markers."""
-    markers = pa.table(
-        {
-            "step": pa.array([one.step for one in steps], pa.int64()),
-            "start_ns": pa.array([one.marker_start_ns for one in steps], pa.int64()),
-            "end_ns": pa.array([one.marker_end_ns for one in steps], pa.int64()),
-        }
-    )
-    con.register("markers_arrow", markers)
-    con.execute("create table markers as select * from markers_arrow")
-    con.unregister("markers_arrow")
+def register_markers(con: duckdb.DuckDBPyConnection, markers: list[Step]) -> None:
+    """Create the SQL function ``step_of(ns)``: the step whose marker holds a moment, NULL between markers."""
+    starts = np.array([one.marker_start_ns for one in markers], np.int64)
+    ends = np.array([one.marker_end_ns for one in markers], np.int64)
+
+    def step_of(moments: pa.Array) -> pa.Array:
+        at = moments.fill_null(_BEFORE).to_numpy(zero_copy_only=False)
+        step = np.searchsorted(starts, at, side="right") - 1
+        outside = step < 0 if len(starts) == 0 else (step < 0) | (at >= ends[step])
+        return pa.array(step, pa.int64(), mask=outside)
+
+    con.create_function("step_of", step_of, ["BIGINT"], "BIGINT", type="arrow", null_handling="special")
 
 
 def close_steps(con: duckdb.DuckDBPyConnection, markers: list[Step]) -> list[Step]:
@@ -67,10 +69,8 @@ def close_steps(con: duckdb.DuckDBPyConnection, markers: list[Step]) -> list[Ste
     last_work = dict(
         con.execute(
             """
-            select step, max(p.start_ns + p.dur_ns)
-            from physics p asof join markers m on p.launch_ns >= m.start_ns
-            where p.launch_ns < m.end_ns and not p.untimed and not p.foreign_clock
-            group by step
+            select step_of(launch_ns) as step, max(start_ns + dur_ns) from physics
+            where not untimed and not foreign_clock group by step
             """
         ).fetchall()
     )
@@ -129,7 +129,7 @@ def _incomplete(con: duckdb.DuckDBPyConnection, steps: list[Step]) -> dict[int, 
                 union all
                 select start_ns from typed where kind = 'operator' and not exists (from device_work)
             )
-            select step, count(*) from work asof join markers m on t >= m.start_ns where t < m.end_ns group by step
+            select step_of(t) as step, count(*) from work group by step
             """
         ).fetchall()
     )
@@ -149,7 +149,7 @@ def _start_skew(con: duckdb.DuckDBPyConnection, steps: list[Step]) -> dict[int, 
                 from classes c join typed t using (event_id) left join physics p using (event_id)
                 where c.class = 'communication'
             )
-            select step, max(dur_ns) from waits asof join markers m on t >= m.start_ns where t < m.end_ns group by step
+            select step_of(t) as step, max(dur_ns) from waits group by step
             """
         ).fetchall()
     )

@@ -15,6 +15,7 @@ from typing import IO, Any
 _RAW_CHUNK = 1 << 18
 _TEXT_CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"
+_BOM = b"\xef\xbb\xbf"
 _RATIO_FROM = 1 << 30  # text shorter than this is harmless whatever it was packed into
 
 
@@ -72,11 +73,15 @@ class TraceText:
         plain = first[:2] != _GZIP
         text = 0
         for chunk in self._plain(first) if plain else self._gunzip(first):
+            if not text:
+                chunk = chunk.removeprefix(_BOM)
             text += len(chunk)
             if text > self.limits.text_bytes:
                 raise Refused(f"holds more than {self.limits.text_bytes:,} bytes of text, the limit")
             if text > _RATIO_FROM and text > self.limits.ratio * self.size:
-                raise Refused(f"expands more than {self.limits.ratio} times: a decompression bomb, not a trace")
+                raise Refused(
+                    f"expands more than {self.limits.ratio} times: a decompression bomb, not a trace"
+                )
             yield chunk
 
     def drain(self) -> None:

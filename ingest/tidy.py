@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import duckdb
 import pyarrow as pa
 
+from .salvage import without_nonfinite
+
 _EMPTY = "coalesce(ph, cat, name, pid, tid, args::VARCHAR) IS NULL AND ts_ns IS NULL AND dur_ns IS NULL"
+_SPELLINGS = " OR ".join(f"contains(args, '{word}')" for word in ("inf", "nan", "NaN", "Inf", "INF", "NAN"))
+_BARE = r"[:\[,][-+]?(?i:nan|inf)"
 
 
 def drop_empty(con: duckdb.DuckDBPyConnection) -> int:
@@ -20,18 +22,13 @@ def drop_empty(con: duckdb.DuckDBPyConnection) -> int:
 
 def null_nonfinite(con: duckdb.DuckDBPyConnection) -> int:
     """Turn NaN and infinities in ``args``, which are not JSON, into null; return the number of events."""
-    suspects = con.execute("SELECT rowid, args FROM raw_rows WHERE contains(args, 'NaN') OR contains(args, 'Infinity')")
+    suspects = con.execute(f"SELECT rowid, args FROM raw_rows WHERE ({_SPELLINGS}) AND regexp_matches(args, ?)", [_BARE])
     ids, texts = [], []
     while rows := suspects.fetchmany(10_000):
         for row, args in rows:
-            found: list[str] = []
-            try:
-                value = json.loads(args, parse_constant=found.append)
-            except (ValueError, RecursionError):
-                continue
-            if found:
+            if (fixed := without_nonfinite(args)) != args:
                 ids.append(row)
-                texts.append(json.dumps(value, ensure_ascii=False))
+                texts.append(fixed)
     if ids:
         fixes = pa.table({"id": pa.array(ids, pa.int64()), "args": pa.array(texts, pa.string())})
         con.register("fixes", fixes)

@@ -1,7 +1,7 @@
 -- Judges device work before any number is made of it: no timing, another clock, overruns, launches.
 -- Parameters: $tolerance_ns, the overlap of neighbours on a stream that is still believed; $foreign_ns, how far from
 --   the host's events a stamp is of another clock.
--- Creates: physics(event_id, start_ns, dur_ns, launch_id, launch_ns, untimed, foreign_clock, clipped, overrun, before_launch, orphan)
+-- Creates: physics(event_id, start_ns, dur_ns, launch_id, launch_ns, untimed, foreign_clock, orphan, flags)
 --   for kernels, copies and memsets. A launch is the earliest runtime call with the event's correlation.
 create table physics as
 with launches as (
@@ -47,9 +47,14 @@ select
     w.launch_ns,
     w.untimed,
     w.foreign_clock,
-    coalesce(w.start_ns + w.raw_dur_ns - next_ns > $tolerance_ns, false) as clipped,
-    n.event_id is not null and next_ns is null and w.raw_dur_ns > 100 * usual_ns as overrun,
-    coalesce(w.start_ns < w.launch_ns, false) and not w.foreign_clock as before_launch,
-    w.launch_id is null as orphan
+    w.launch_id is null as orphan,
+    nullif(list_filter([
+        case when w.untimed then 'untimed' end,
+        case when w.start_ns + w.raw_dur_ns - next_ns > $tolerance_ns then 'clipped' end,
+        case when n.event_id is not null and next_ns is null and w.raw_dur_ns > 100 * usual_ns then 'overrun' end,
+        case when w.start_ns < w.launch_ns and not w.foreign_clock then 'before_launch' end,
+        case when w.foreign_clock then 'foreign_clock' end,
+        case when w.launch_id is null then 'orphan' end
+    ], lambda flag: flag is not null), []) as flags
 from work w left join neighbours n using (event_id)
 order by w.event_id

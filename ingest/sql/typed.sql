@@ -6,7 +6,7 @@ with read as (
     select
         event_id, ph, name, tid, pid, ts_ns, dur_ns,
         getvariable('kinds')[lower(cat)] as category_kind,
-        case when args is not null then json_extract_string(args, [
+        case when ph = 'X' and args is not null then json_extract_string(args, [
             '$."External id"', '$."external id"', '$.correlation', '$.device', '$.stream', '$."sycl queue"'
         ]) end as found
     from raw
@@ -37,4 +37,3 @@ select
     try_cast(found[3] as bigint) as correlation,
     try_cast(coalesce(found[1], found[2]) as bigint) as external_id
 from read
-order by event_id
