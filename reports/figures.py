@@ -88,7 +88,7 @@ def memory(rows: Rows, over: str) -> str:
             if any(value is not None for value in y):
                 line = [float("nan") if value is None else value for value in y]
                 axes.step(x, line, where="post", color=colour, lw=1.2, label=names.get(key, key))
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.08 * peak / scale or 1)
         axes.set_xlabel("ms since the first point" if over == "at_ns" else "step")
         axes.set_ylabel(unit)
         axes.legend(loc="lower left", ncols=3, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))

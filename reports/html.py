@@ -58,7 +58,7 @@ def render(run: Any) -> str:
         .render(
             run=units.printable(_subject(run)),
             version=__version__,
-            verdict=units.printable(run.verdict()),
+            verdict=run.verdict(),
             coverage=units.printable(run.coverage()),
             context=_context(top.one),
             facts=_facts(top),

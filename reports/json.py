@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from .book import Book
@@ -22,7 +23,7 @@ def envelope(run: Any) -> dict[str, Any]:
         "verdict": run.verdict(),
         "coverage": run.coverage(),
         "headline": headline(book).one,
-        "findings": findings(run),
+        "findings": [{**row, "evidence_rows": json.loads(row["evidence_rows"] or "[]")} for row in findings(run)],
         "ledger": mean_ledger(book).rows,
         "ledger_by_rank": book.rows("ledger_ranks"),
         "invariants": records(run.invariants()),

@@ -25,7 +25,8 @@ def print_report(run: Any, console: Console) -> None:
     console.print(Text(_steps(book), style="dim"))
     _ledger(book, console)
     for number, finding in enumerate(findings(run), 1):
-        _finding(number, finding, console)
+        said = finding["sentence"] == run.verdict()
+        _finding(number, finding["kind"].replace("_", " ") if said else finding["sentence"], finding, console)
     _doubts(run, console)
 
 
@@ -61,9 +62,9 @@ def _colour(category: str) -> str:
     return palette.TONES[category].dark if category in palette.TONES else "default"
 
 
-def _finding(number: int, finding: dict[str, Any], console: Console) -> None:
+def _finding(number: int, title: str, finding: dict[str, Any], console: Console) -> None:
     console.print()
-    console.print(Text(f"{number}. {units.printable(finding['sentence'])}", style="bold"))
+    console.print(Text(f"{number}. {units.printable(title)}", style="bold"))
     lines = []
     if finding["lost_ns_per_step"]:
         won = f"Would win up to {units.duration(finding['lost_ns_per_step'])} a step"
@@ -72,7 +73,7 @@ def _finding(number: int, finding: dict[str, Any], console: Console) -> None:
     if finding["advice"]:
         lines.append(units.printable(finding["advice"]))
     if lines:
-        console.print(Padding(Text("\n".join(lines)), (0, 0, 0, 3)))
+        console.print(Padding(Text("\n".join(lines)), (0, 0, 0, 3), expand=False))
 
 
 def _sure(confidence: Any) -> str:
