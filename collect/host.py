@@ -17,9 +17,15 @@ RANK_VARIABLES = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
 )
-LOADER_SETTINGS = (
-    "batch_size num_workers prefetch_factor pin_memory persistent_workers drop_last in_order".split()
-)
+LOADER_SETTINGS = [
+    "batch_size",
+    "num_workers",
+    "prefetch_factor",
+    "pin_memory",
+    "persistent_workers",
+    "drop_last",
+    "in_order",
+]
 
 
 def torch_if_loaded() -> Any:

@@ -36,9 +36,7 @@ class Window:
 
     def __post_init__(self) -> None:
         if self.first < 0 or self.active < 1 or (self.period is not None and self.period <= self.active):
-            raise ValueError(
-                f"A window needs first >= 0, active >= 1 and a period longer than it records: {self}"
-            )
+            raise ValueError(f"A window needs first >= 0, active >= 1 and a period longer than it records: {self}")
 
     def due(self, step: int) -> bool:
         """Tell whether a scheduled window records ``step`` (of the session) first."""

@@ -12,7 +12,29 @@ _ANY_ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[(?=\s*(?:\{\s*"|\]))')
 EVENT = re.compile(rb'\{\s*"ph"\s*:\s*"')
 
 # What is looked for one by one when the header as a whole does not parse.
-_WANTED = ["schemaVersion", "distributedInfo", "deviceProperties", "baseTimeNanoseconds", "displayTimeUnit", "host_name", "hostname", "traceName", "trace_id", "stepscope", "record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules", "cupti_version", "cuda_runtime_version", "cuda_driver_version", "roctracer_version", "hip_runtime_version", "hip_driver_version"]
+_WANTED = [
+    "schemaVersion",
+    "distributedInfo",
+    "deviceProperties",
+    "baseTimeNanoseconds",
+    "displayTimeUnit",
+    "host_name",
+    "hostname",
+    "traceName",
+    "trace_id",
+    "stepscope",
+    "record_shapes",
+    "profile_memory",
+    "with_stack",
+    "with_flops",
+    "with_modules",
+    "cupti_version",
+    "cuda_runtime_version",
+    "cuda_driver_version",
+    "roctracer_version",
+    "hip_runtime_version",
+    "hip_driver_version",
+]
 
 
 class Document:
@@ -87,12 +109,9 @@ class Document:
                     self.complete = True
                     return token.end()
             elif (
-                depth == 1
-                and token.group() == b'"traceEvents"'
-                and (array := _ARRAY.match(self.text, token.end()))
-            ):
-                if array.end() > self._after:
-                    return array.end()
+                depth == 1 and token.group() == b'"traceEvents"' and (array := _ARRAY.match(self.text, token.end()))
+            ) and array.end() > self._after:
+                return array.end()
         return None
 
     def parse(self) -> tuple[dict[str, Any], bool]:

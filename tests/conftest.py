@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from stepscope.api import Run, open_run
 from stepscope.pipeline import ingest
 

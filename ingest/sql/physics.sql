@@ -30,7 +30,7 @@ work as (
 neighbours as (
     select
         *,
-        lead(start_ns) over (partition by device, stream order by start_ns, event_id) as next_ns,
+        lead(start_ns) over (partition by device, stream order by start_ns, raw_dur_ns, event_id) as next_ns,
         median(raw_dur_ns) over (partition by name) as usual_ns
     from work
     where kind = 'kernel' and not untimed and not foreign_clock

@@ -2,6 +2,7 @@
 
 import pytest
 from fake_run import HOSTILE, T0, loader_bound
+
 from stepscope.reports.html import write_report
 
 

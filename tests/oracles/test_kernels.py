@@ -66,7 +66,9 @@ def test_sync_events_on_stream_minus_one(shared_run):
 
 def test_triton_operator_and_the_start_of_its_trace(shared_run):
     run = shared_run("hta/triton_example/*.json.gz")
-    operators = run.sql("select count(*) from events where kind = 'operator' and name = 'triton_poi_fused_add_cos_sin_0'")
+    operators = run.sql(
+        "select count(*) from events where kind = 'operator' and name = 'triton_poi_fused_add_cos_sin_0'"
+    )
     assert operators.fetchall() == [(1,)]
     exact = 1_727_743_122_000_000_000 + 2_413_669_096_090_100
     assert run.sql("select start_ns from steps").fetchall() == [(exact,)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from stepscope.analyze.lanes import intervals
 from stepscope.analyze.sweep import Totals, sweep
 

@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pyarrow as pa
+
 from stepscope.ingest import schema
 
 MS = 1_000_000

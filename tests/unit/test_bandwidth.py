@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from stepscope.analyze.bandwidth import bandwidth
 
 TEN_MS = 10_000_000

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from stepscope.ingest.load import Limits, Loaded, load
 
 HEADER = '{\n"schemaVersion": 1,\n"deviceProperties": [{"id": 0, "name": "GPU"}],\n"traceEvents": [\n'
@@ -24,9 +25,7 @@ def read(path: Path, text: str | bytes, **kw) -> tuple[Loaded, list[tuple]]:
     for size in SIZES:
         with duckdb.connect() as con:
             loaded = load(str(path), con, limits=Limits(slice_bytes=size), **kw)
-            rows = con.execute(
-                "SELECT event_id, name, ts_ns, dur_ns, args FROM raw ORDER BY event_id"
-            ).fetchall()
+            rows = con.execute("SELECT event_id, name, ts_ns, dur_ns, args FROM raw ORDER BY event_id").fetchall()
         assert [row[0] for row in rows] == list(range(loaded.events))
         answers.append((loaded, [row[1:] for row in rows]))
     assert answers[0] == answers[1] == answers[2]
@@ -76,9 +75,7 @@ def test_nonfinite_argument(path, value):
 
 
 def test_nonfinite_in_the_last_event(path):
-    loaded, rows = read(
-        path, HEADER + ONE + ",\n" + event(dur="inf", args="{}").replace(', "args": {}', "") + "]}"
-    )
+    loaded, rows = read(path, HEADER + ONE + ",\n" + event(dur="inf", args="{}").replace(', "args": {}', "") + "]}")
     assert rows[1] == ("bad", 15000, None, None)
     assert loaded.verdict == "repaired"
 
@@ -134,9 +131,7 @@ def test_unescaped_quotes_and_newlines_in_the_info_array(path):
     assert loaded.verdict == "repaired"
 
 
-@pytest.mark.parametrize(
-    "junk", ["@@@@", '{"ph": "X", "name": oops}', '{"ph": "X", "dur": 5-, "name": "x"}', "{{{"]
-)
+@pytest.mark.parametrize("junk", ["@@@@", '{"ph": "X", "name": oops}', '{"ph": "X", "dur": 5-, "name": "x"}', "{{{"])
 def test_what_cannot_be_read_is_dropped(path, junk):
     loaded, rows = read(path, trace(ONE, junk, TWO))
     assert rows == [ROW_ONE, ROW_TWO]
@@ -177,9 +172,7 @@ def test_times_are_exact(path, ts, ns):
     assert rows[1] == ("\x01", ns, 1000, '{"a":3}')
 
 
-@pytest.mark.parametrize(
-    "ts", ['"soon"', '""', "9223372036854775.808", "1e400", "[1]", "99999999999999999999"]
-)
+@pytest.mark.parametrize("ts", ['"soon"', '""', "9223372036854775.808", "1e400", "[1]", "99999999999999999999"])
 def test_unusable_times(path, ts):
     loaded, rows = read(path, trace(ONE, event(ts=ts), TWO))
     assert rows == [ROW_ONE, ("bad", None, 1000, '{"a":3}'), ROW_TWO]
@@ -196,7 +189,7 @@ def test_odd_durations_pass_as_they_stand(path):
 def test_integers_beyond_int64(path):
     args = '{"addr": 18446744073709551616, "x": 123456789012345678901234567890}'
     for name in ("big", "big\x01"):
-        loaded, rows = read(path, trace(ONE, event(name=name, args=args), TWO))
+        _loaded, rows = read(path, trace(ONE, event(name=name, args=args), TWO))
         assert json.loads(rows[1][3]) == {"addr": 18446744073709551616, "x": 123456789012345678901234567890}
 
 
@@ -209,7 +202,7 @@ def test_duplicate_keys_the_last_counts(path):
 
 @pytest.mark.parametrize("depth", [50, 5000])
 def test_deep_nesting(path, depth):
-    loaded, rows = read(path, trace(ONE, event(args='{"a": ' + "[" * depth + "]" * depth + "}"), TWO))
+    _loaded, rows = read(path, trace(ONE, event(args='{"a": ' + "[" * depth + "]" * depth + "}"), TWO))
     assert rows[0] == ROW_ONE
     assert rows[-1] == ROW_TWO
     assert len(rows) == 3
@@ -279,9 +272,7 @@ def test_interleaved_writers(path, block):
 
 def test_rank_in_arguments_is_not_the_header(path):
     args = '{"rank": 5, "distributedInfo": {"rank": 9}, "baseTimeNanoseconds": 7}'
-    loaded, _ = read(
-        path, HEADER.replace('"deviceProp', '"INFO": ["a "b"], "deviceProp') + event(args=args) + TAIL
-    )
+    loaded, _ = read(path, HEADER.replace('"deviceProp', '"INFO": ["a "b"], "deviceProp') + event(args=args) + TAIL)
     assert "distributedInfo" not in loaded.header
     assert loaded.base_ns == 1700000000000000000
 
@@ -317,9 +308,7 @@ def test_missing_file_is_told_not_raised(tmp_path):
 
 
 def test_cut_at_every_byte(path):
-    text = trace(
-        ONE, TWO, event(args='{"l": [{"name": "n", "ph": "X"}, {"ph": "}"}], "s": "a},{\\"ph\\": \\"X\\"}"}')
-    )
+    text = trace(ONE, TWO, event(args='{"l": [{"name": "n", "ph": "X"}, {"ph": "}"}], "s": "a},{\\"ph\\": \\"X\\"}"}'))
     whole = json.loads(text)["traceEvents"]
     ends, at = [], len(HEADER)
     for _ in whole:

@@ -6,6 +6,7 @@ from decimal import Decimal
 import duckdb
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from stepscope.ingest.load import Limits, load
 from stepscope.ingest.slices import cut, find_close
 

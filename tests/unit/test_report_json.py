@@ -1,6 +1,7 @@
 import json
 
 from fake_run import MS, FakeRun, loader_bound
+
 from stepscope.reports.json import envelope
 
 

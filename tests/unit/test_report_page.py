@@ -6,6 +6,7 @@ import re
 
 import pytest
 from fake_run import HOSTILE, MS, PARTS, T0, FakeRun, loader_bound
+
 from stepscope.ingest.errors import StepscopeError
 from stepscope.reports.book import Book, plain
 from stepscope.reports.html import render, write_report

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from stepscope.ingest.schema import LEDGER_CATEGORIES
 from stepscope.reports import palette
 

@@ -2,6 +2,7 @@ import io
 
 from fake_run import HOSTILE, FakeRun, loader_bound
 from rich.console import Console
+
 from stepscope.reports.terminal import print_report
 
 

@@ -1,4 +1,5 @@
 import pytest
+
 from stepscope.reports import units
 
 

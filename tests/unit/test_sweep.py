@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from stepscope.analyze.sweep import Elapsed, Intervals, Totals, sweep, union
-import itertools
 
 LANES = 4
 INTERVALS = st.lists(
