@@ -110,15 +110,10 @@ def _svg(draw: Callable[[Axes], None], height: float = 2.3) -> str:
         draw(figure.subplots())
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    svg = text.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(
-        r'(<svg[^>]*?) width="[^"]*"',
-        r"\1",
-        re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1),
-        count=1,
-    )
+    _, _, inner = text.getvalue().partition("<svg")
+    head, _, body = inner.partition(">")
+    head = re.sub(r' (width|height)="[^"]*"', "", head)  # the page says how wide; viewBox keeps the proportions
+    svg = f'<svg role="img"{head}>{re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)}'
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # the ids repeat from figure to figure
     svg = re.sub(r"font: ([0-9.]+px)[^;\"]*", r"font-size: \1", svg)
     for colour, name in {**{t.light: variable(c) for c, t in reversed(TONES.items())}, **_INKS}.items():

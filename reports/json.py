@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ..analyze.run import Run
 from .book import Book
 from .headline import findings, headline, mean_ledger, records
 
 SCHEMA = "stepscope/analysis/1"
 
 
-def envelope(run: Any) -> dict[str, Any]:
+def envelope(run: Run) -> dict[str, Any]:
     """Return verdict, coverage, findings, invariants, headline numbers and mean ledger of ``run``.
 
     Times are nanoseconds, shares 0..1. ``json.dumps(envelope(run), allow_nan=False)`` never fails.

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from ..analyze.run import Run
 from . import palette, units
 from .book import Book
 from .headline import findings, headline, mean_ledger, records
@@ -18,7 +19,7 @@ from .headline import findings, headline, mean_ledger, records
 _BAR = 60
 
 
-def print_report(run: Any, console: Console) -> None:
+def print_report(run: Run, console: Console) -> None:
     """Print verdict, ledger and findings of ``run`` on ``console``; the verbs print coverage before."""
     book = Book(run)
     console.print(Text(units.printable(run.verdict()), style="bold"))
@@ -80,7 +81,7 @@ def _sure(confidence: Any) -> str:
     return "" if confidence is None else f" Confidence: {units.confidence(confidence)}."
 
 
-def _doubts(run: Any, console: Console) -> None:
+def _doubts(run: Run, console: Console) -> None:
     broken = [row for row in records(run.invariants()) if row["holds"] is False]
     for row in broken:
         console.print(Text(f"BROKEN: {row['name']}: {units.printable(row['sentence'])}", style="bold red"))

@@ -1,6 +1,7 @@
 """Pages of real traces in a real browser, against the known right answers (ORACLES A and E)."""
 
 import pytest
+
 from stepscope.reports.html import write_report
 
 
