@@ -1,7 +1,7 @@
 """Raw traces become Parquet in a process of their own, at low priority, one at a time.
 
-A daemon thread hands them over and sleeps while the process works. What is left when the job ends, or is killed,
-stays in ``RUN/raw`` and is taken up by the next ``stepscope ingest``, ``analyze`` or ``report`` of the run.
+A daemon thread hands them over and sleeps while the process works. What is left when the job ends or is
+killed stays in ``RUN/raw`` for the next ``stepscope ingest``, ``analyze`` or ``report`` of the run.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ RANK_VARIABLES = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
 )
-LOADER_SETTINGS = [
+LOADER_SETTINGS = (
     "batch_size",
     "num_workers",
     "prefetch_factor",
@@ -25,7 +25,7 @@ LOADER_SETTINGS = [
     "persistent_workers",
     "drop_last",
     "in_order",
-]
+)
 
 
 def torch_if_loaded() -> Any:

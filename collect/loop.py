@@ -67,7 +67,7 @@ def watch(
 ) -> Any:
     """Collect from a training loop: ``for batch in stepscope.watch(loader, "runs/exp1"): ...``.
 
-    A step goes from one request of a batch to the next. A step left by ``break`` or an exception is not counted.
+    A step goes from one request of a batch to the next. One left by ``break`` or an exception is not counted.
     Loops one after another (epochs) into the same run go on counting.
 
     Args:

@@ -1,8 +1,8 @@
 """The job's own use of torch.profiler goes first.
 
 torch allows one profiler at a time. Two of them do not raise: one comes back empty, or the process crashes
-when both were prepared before either started. So the collector opens no window while a profiler of the job is at
-work, and ends its own window when the job prepares one.
+when both were prepared before either started. So the collector opens no window while a profiler of the job is
+at work, and ends its own window when the job prepares one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One process's collection into one run: joins the step timer, the windows and the files.
 
-A session lives from the first ``watch`` or ``profile`` of a run directory to the end of the process (``watch``) or
-of the ``with`` block (``profile``). Every method that the training loop calls is guarded.
+A session lives from the first ``watch`` of a run to the end of the process, or as long as the block of
+``profile``. Every method that the training loop calls is guarded.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ class Session:
             "started_ns": started,
             "clock_offset_ns": self._offset,
             "loaders": [],
+            **dict.fromkeys(("local_rank", "backend", "devices", "device_name", "device_memory", "torch")),
         }
         self._window = window
         self._wanted = False  # somebody asked for a window
@@ -136,7 +137,7 @@ class Session:
         loop.over = True
         entered = perf_counter_ns()
         steps = self.steps
-        # A loop whose body begins with step() leaves its last step open.
+        # A loop that calls step() every few batches may leave its last step open.
         finished = exhausted and self.bounds == "call" and steps.fed_by(loop) > 0
         if finished:
             self._finish(entered)
@@ -265,7 +266,8 @@ class Session:
         return self._log
 
     def _write_facts(self) -> None:
-        self._facts.update(host.facts())
+        # At the end of a job the process group may be gone: what was known stays.
+        self._facts.update({key: value for key, value in host.facts().items() if value is not None})
         write_json(self._facts, self.run / "sessions" / rank_dir(self._facts["rank"]) / f"{self.id}.json")
 
     def _origin(self) -> dict[str, Any]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 class Loop:
     """One pass over a loader."""
 
-    __slots__ = ("batches", "name", "native", "over", "since", "step")
+    __slots__ = ("batches", "name", "native", "over", "round", "since")
 
     def __init__(self, name: str, native: bool, since: int) -> None:
         self.since: int | None = since  # when it was begun, until the first request
         self.over = False
         self.name = name  # class of what is iterated
         self.native = native  # whether torch writes the span of next() into traces itself
-        self.step = -1  # the step that `batches` counts in
+        self.round = -1  # the beginning of a step that `batches` counts from
         self.batches = 0
 
 
@@ -27,10 +27,11 @@ class Steps:
     checkpoint, say) belongs to no step.
     """
 
-    __slots__ = ("asked", "batches", "ever_asked", "fresh", "start", "step", "wait", "wait_start")
+    __slots__ = ("asked", "batches", "ever_asked", "fresh", "round", "start", "step", "wait", "wait_start")
 
     def __init__(self) -> None:
         self.step = 0  # ordinal in the session of the step under way
+        self.round = 0  # counts the beginnings, those of a step begun anew too
         self.start: int | None = None
         self.fresh = False  # the next request of a batch begins the step anew
         self.ever_asked = False
@@ -41,6 +42,7 @@ class Steps:
         """Begin the step under way, or begin it anew, at ``t``."""
         self.start = t
         self.fresh = False
+        self.round += 1
         self._reset()
 
     def ask(self, t: int) -> None:
@@ -54,13 +56,13 @@ class Steps:
         """Take note that the batch asked for last has come at ``t``."""
         self.wait += t - self.asked
         self.batches += 1
-        if loop.step != self.step:
-            loop.step, loop.batches = self.step, 0
+        if loop.round != self.round:
+            loop.round, loop.batches = self.round, 0
         loop.batches += 1
 
     def fed_by(self, loop: Loop) -> int:
         """Return how many batches of the step under way came from ``loop``."""
-        return loop.batches if loop.step == self.step else 0
+        return loop.batches if loop.round == self.round else 0
 
     def leave(self, loop: Loop) -> bool:
         """Take leave of a loop: unless another one feeds this step, the next request begins it anew."""

@@ -1,7 +1,7 @@
 """One row a finished step, on disk before the next step ends.
 
-While the job runs, rows are lines of JSON appended by one ``write`` each, so a kill loses no finished step. At the
-end, and every ``ROTATE`` rows, they become Parquet. A reader that finds both takes the Parquet.
+While the job runs, rows are lines of JSON appended by one ``write`` each, so a kill loses no finished step.
+At the end, and every ``ROTATE`` rows, they become Parquet. A reader that finds both takes the Parquet.
 """
 
 from __future__ import annotations

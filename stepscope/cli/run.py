@@ -32,7 +32,7 @@ def _window(context: click.Context, parameter: click.Parameter, text: str | None
     "--window",
     callback=_window,
     metavar="EVERY[:ACTIVE[:FIRST]]|once|off",
-    help="When torch.profiler records: ACTIVE (3) steps of every EVERY, from step FIRST (10)  [default: once]",
+    help="When torch.profiler records: ACTIVE (3) steps of every EVERY, from FIRST (10) on  [default: once]",
 )
 @click.option("--keep-raw", is_flag=True, help="Keep the raw Kineto files in RUN/raw.")
 @click.argument("script")
