@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pyarrow as pa
 
-from .salvage import without_nonfinite
+from .repairs import without_nonfinite
 
 _EMPTY = "coalesce(ph, cat, name, pid, tid, args::VARCHAR) IS NULL AND ts_ns IS NULL AND dur_ns IS NULL"
 _SPELLINGS = " OR ".join(f"contains(args, '{word}')" for word in ("inf", "nan", "NaN", "Inf", "INF", "NAN"))
@@ -22,7 +22,9 @@ def drop_empty(con: duckdb.DuckDBPyConnection) -> int:
 
 def null_nonfinite(con: duckdb.DuckDBPyConnection) -> int:
     """Turn NaN and infinities in ``args``, which are not JSON, into null; return the number of events."""
-    suspects = con.execute(f"SELECT rowid, args FROM raw_rows WHERE ({_SPELLINGS}) AND regexp_matches(args, ?)", [_BARE])
+    suspects = con.execute(
+        f"SELECT rowid, args FROM raw_rows WHERE ({_SPELLINGS}) AND regexp_matches(args, ?)", [_BARE]
+    )
     ids, texts = [], []
     while rows := suspects.fetchmany(10_000):
         for row, args in rows:
@@ -62,7 +64,9 @@ def pair_begin_end(con: duckdb.DuckDBPyConnection) -> tuple[int, int]:
             ends.append(row)
             durations.append(ts - start)
     if begins:
-        pairs = pa.table({name: pa.array(v, pa.int64()) for name, v in zip("bed", (begins, ends, durations))})
+        pairs = pa.table(
+            {name: pa.array(v, pa.int64()) for name, v in zip("bed", (begins, ends, durations), strict=True)}
+        )
         con.register("pairs", pairs)
         _replace(
             con,
