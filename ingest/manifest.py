@@ -72,6 +72,7 @@ def refresh_manifest(run: Path, tool_version: str) -> None:
                 "tool_version": tool_version,
                 "coverage": coverage(resolved),
                 "sources": [_summary(one) for one in resolved],
+                "sessions": read_sessions(run),
             },
             run / "run.json",
         )
