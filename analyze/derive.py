@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ..ingest.capture import Capture, sql
+from ..ingest.capture import Capture, Rule, sql
 from ..ingest.names import names
 from ..ingest.schema import BATCHES, CAPTURE_TABLES, COLLECTIVES, QUALITY
 from ..ingest.steps import step_table
@@ -114,7 +114,7 @@ def _quality(capture: Capture, source: str, tables: dict[str, pa.Table]) -> pa.T
     return quality_table(source, capture.capture_id, rows)
 
 
-def quality_table(source: str | None, capture_id: int | None, rows: list[tuple[str, int, int | None, str]]) -> pa.Table:
+def quality_table(source: str | None, capture_id: int | None, rows: list[Rule]) -> pa.Table:
     """Return rows of ``quality`` from (rule, count, effect_ns, sentence)."""
     return pa.Table.from_pylist(
         [

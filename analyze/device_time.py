@@ -26,7 +26,9 @@ def device_time(capture: Capture) -> pa.Table:
 
 def _of_device(capture: Capture, device: int | None) -> list[dict[str, object]]:
     everything = Totals(np.array([np.iinfo(np.int64).min]), np.array([np.iinfo(np.int64).max]))
-    spans = dict.fromkeys(POLICIES, (None, None))  # first start and last end of each policy's work
+    spans: dict[str, tuple[int | None, int | None]] = dict.fromkeys(
+        POLICIES, (None, None)
+    )  # first start and last end of each policy's work
     query = sql("device_lanes", __package__)
     for segments in sweep(intervals(capture.con, query, {"device": device}), 8):
         everything.add(segments)

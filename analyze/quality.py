@@ -18,10 +18,12 @@ RUN_QUALITY = pa.schema(
     }
 )
 
+Row = tuple[str | None, int | None, str, int, int | None, str]
+
 
 def run_quality(con: duckdb.DuckDBPyConnection, resolved: list[Resolved]) -> pa.Table:
     """Return the rows of ``quality`` that no single capture can write."""
-    rows = [
+    rows: list[Row] = [
         (one.record["source"], one.rank, _rule(one), 1, None, f"{one.record['source']} {one.reason}.")
         for one in resolved
         if one.reason
@@ -52,9 +54,7 @@ def _inferred(one: Resolved) -> str:
     return f"Rank {one.rank} of {one.record['source']} {how[one.rank_source]}."
 
 
-def _representative(
-    con: duckdb.DuckDBPyConnection,
-) -> list[tuple[str | None, int | None, str, int, int | None, str]]:
+def _representative(con: duckdb.DuckDBPyConnection) -> list[Row]:
     """Compare each rank's profiled steps with the steps that only the timer saw."""
     medians = con.execute(
         """

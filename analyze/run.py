@@ -7,7 +7,7 @@ import re
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 import pandas as pd
@@ -78,7 +78,7 @@ class Run:
         """Close the connection."""
         self.con.close()
 
-    def __enter__(self) -> Run:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

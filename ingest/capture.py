@@ -24,18 +24,21 @@ FOREIGN_CLOCK_NS = 3_600_000_000_000  # a device stamp an hour from every host s
 BATCH_ROWS = 65_536
 
 
+Rule = tuple[str, int, int | None, str]  # of ``quality``: rule, count, effect_ns, sentence
+
+
 @dataclass
 class Capture:
     """A capture whose events stand as the view ``events`` of ``con``, ready for questions.
 
-    ``con`` also has ``steps``. Quality rows are (rule, count, effect_ns, sentence).
+    ``con`` also has ``steps``.
     """
 
     con: duckdb.DuckDBPyConnection
     capture_id: int
     base_ns: int
     steps: list[Step]
-    quality: list[tuple[str, int, int | None, str]] = field(default_factory=list)
+    quality: list[Rule] = field(default_factory=list)
 
     @property
     def has_device_work(self) -> bool:
@@ -131,7 +134,7 @@ def _ddl(schema: pa.Schema, name: str) -> str:
     return "boolean" if pa.types.is_boolean(schema.field(name).type) else "bigint"
 
 
-def _physics_quality(capture: Capture) -> list[tuple[str, int, int | None, str]]:
+def _physics_quality(capture: Capture) -> list[Rule]:
     """Say what each defect of the device stamps is, how often it is there, and how far it moved device time."""
     counts = capture.con.execute(
         """

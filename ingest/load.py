@@ -1,7 +1,7 @@
 """One trace file -> the table ``raw``, whatever state the file is in.
 
-Pieces of text are parsed by DuckDB, several at once (the fast path). A piece that fails is read event by event
-(``salvage``) and goes the same way afterwards, so both paths share one reading of every value.
+Pieces of text are parsed by DuckDB, several at once (the fast path). A piece that fails is read event by
+event (``salvage``) and goes the same way afterwards, so both paths share one reading of every value.
 """
 
 from __future__ import annotations
@@ -15,49 +15,18 @@ import duckdb
 from .intake import Intake, batches
 from .salvage import Interleaved
 from .slices import cut
-from .text import Limits, Refused, TraceText
+from .text import LIMITS, Limits, Refused, TraceText
 from .tidy import VIEW, drop_empty, null_nonfinite, pair_begin_end
 
 __all__ = ["Limits", "Loaded", "Problem", "load"]
 
 # Categories that Kineto and the profiler's exporters write, of every vintage, in lower case.
 _KINETO = frozenset(
-    [
-        "cpu_op",
-        "operator",
-        "user_annotation",
-        "gpu_user_annotation",
-        "kernel",
-        "gpu_memcpy",
-        "memcpy",
-        "gpu_memset",
-        "memset",
-        "cuda_runtime",
-        "cuda_driver",
-        "runtime",
-        "cuda_sync",
-        "ac2g",
-        "async",
-        "async_cpu_to_gpu",
-        "async_gpu",
-        "fwdbwd",
-        "forward_backward",
-        "cpu_instant_event",
-        "python_function",
-        "overhead",
-        "trace",
-        "xpu_runtime",
-        "xpu_driver",
-        "mtia_runtime",
-        "mtia_ccp_events",
-        "mtia_insight",
-        "privateuse1_runtime",
-        "privateuse1_driver",
-        "glow_runtime",
-        "hpu_op",
-        "cuda_profiler_range",
-        "collective_comm",
-    ]
+    "cpu_op operator user_annotation gpu_user_annotation kernel gpu_memcpy memcpy gpu_memset memset "
+    "cuda_runtime cuda_driver runtime cuda_sync ac2g async async_cpu_to_gpu async_gpu fwdbwd forward_backward "
+    "overhead trace cpu_instant_event python_function xpu_runtime xpu_driver glow_runtime hpu_op "
+    "mtia_runtime mtia_ccp_events mtia_insight privateuse1_runtime privateuse1_driver "
+    "cuda_profiler_range collective_comm".split()
 )
 
 _CREATE = """
@@ -110,12 +79,15 @@ class Loaded:
     no_trace: bool = False
 
 
-def load(source: str, con: duckdb.DuckDBPyConnection, *, generic: bool = False, limits: Limits = Limits()) -> Loaded:
+def load(
+    source: str, con: duckdb.DuckDBPyConnection, *, generic: bool = False, limits: Limits = LIMITS
+) -> Loaded:
     """Read one file into the table ``raw`` of ``con``; see ``Loaded`` for what is returned.
 
-    ``raw(event_id BIGINT, ph, cat, name, pid, tid VARCHAR, ts_ns, dur_ns BIGINT, args JSON)`` holds every event of
-    every ``traceEvents`` array in file order. Times are the file's own, in ns, without the base; NULL when absent
-    or unusable. A file that cannot be used is quarantined: ``raw`` is empty and the reason is in words.
+    ``raw(event_id BIGINT, ph, cat, name, pid, tid VARCHAR, ts_ns, dur_ns BIGINT, args JSON)`` holds every
+    event of every ``traceEvents`` array in file order (it is a view of ``raw_rows``). Times are the file's own,
+    in ns, without the base; NULL when absent or unusable. A file that cannot be used is quarantined: ``raw``
+    is empty and the reason is in words. Must not run inside a transaction.
 
     Args:
         source: Path or fsspec URI.
@@ -161,7 +133,9 @@ def _read(text: TraceText, intake: Intake, limits: Limits) -> None:
         ahead.close()
 
 
-def _judge(loaded: Loaded, text: TraceText, intake: Intake, con: duckdb.DuckDBPyConnection, generic: bool) -> Loaded:
+def _judge(
+    loaded: Loaded, text: TraceText, intake: Intake, con: duckdb.DuckDBPyConnection, generic: bool
+) -> Loaded:
     """Say what state the file is in, and tidy the rows."""
     documents = intake.documents
     headers, damaged = zip(*(d.parse() for d in documents), strict=True)
@@ -186,7 +160,9 @@ def _judge(loaded: Loaded, text: TraceText, intake: Intake, con: duckdb.DuckDBPy
 
     said = []
     if cut_off:
-        said.append(f"the end is missing ({text.damage})" if text.damage else "the end of the text is missing")
+        said.append(
+            f"the end is missing ({text.damage})" if text.damage else "the end of the text is missing"
+        )
         loaded.verdict = "truncated"
     elif text.damage:
         said.append(text.damage)
@@ -204,9 +180,13 @@ def _judge(loaded: Loaded, text: TraceText, intake: Intake, con: duckdb.DuckDBPy
         loaded.verdict = "repaired"
     loaded.reason = "; ".join(said)
     if cut_off:
-        loaded.problems.append(Problem("truncated", 1, f"The file is cut: {said[0]}; every whole event was kept."))
+        loaded.problems.append(
+            Problem("truncated", 1, f"The file is cut: {said[0]}; every whole event was kept.")
+        )
     if len(documents) > 1:
-        sentence = f"The file holds {len(documents)} documents one after the other; the events of all were read."
+        sentence = (
+            f"The file holds {len(documents)} documents one after the other; the events of all were read."
+        )
         loaded.problems.append(Problem("several_documents", len(documents), sentence))
     if loaded.base_ns is None:
         sentence = "The cut lost baseTimeNanoseconds: times are relative to an unknown base."
@@ -234,7 +214,9 @@ def _format(con: duckdb.DuckDBPyConnection, header: dict[str, Any]) -> str:
     return "chrome" if events else "unknown"
 
 
-def _unusable(loaded: Loaded, intake: Intake, con: duckdb.DuckDBPyConnection, cut_off: bool, generic: bool) -> str:
+def _unusable(
+    loaded: Loaded, intake: Intake, con: duckdb.DuckDBPyConnection, cut_off: bool, generic: bool
+) -> str:
     """Return why no event of the file is used, or ''."""
     ((events,),) = con.execute("SELECT count(ph) FROM raw_rows").fetchall()
     if not events:
@@ -262,8 +244,9 @@ def _conflict(headers: tuple[dict[str, Any], ...]) -> str:
 def _base(header: dict[str, Any], damaged: bool, con: duckdb.DuckDBPyConnection) -> int | None:
     """Return the base of the file's times in ns.
 
-    Vintages without ``baseTimeNanoseconds`` write times since the epoch, so their base is 0. A damaged file may
-    have lost it: its times tell, for those relative to a base stay below a few months and the others beyond 2001.
+    Vintages without ``baseTimeNanoseconds`` write times since the epoch, so their base is 0. A damaged file
+    may have lost it: its times tell, for those relative to a base stay below some months and the others are
+    beyond 2001.
     """
     base = header.get("baseTimeNanoseconds")
     if isinstance(base, str) and base.strip().lstrip("-").isdigit():
@@ -279,5 +262,7 @@ def _base(header: dict[str, Any], damaged: bool, con: duckdb.DuckDBPyConnection)
 def _pair(loaded: Loaded, con: duckdb.DuckDBPyConnection) -> None:
     pairs, alone = pair_begin_end(con)
     if alone:
-        sentence = f"{_events(alone)} of kind B or E without a partner, next to {pairs:,} pairs, have no duration."
+        sentence = (
+            f"{_events(alone)} of kind B or E without a partner, next to {pairs:,} pairs, have no duration."
+        )
         loaded.problems.append(Problem("unpaired", alone, sentence))

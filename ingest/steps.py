@@ -59,7 +59,7 @@ def register_markers(con: duckdb.DuckDBPyConnection, markers: list[Step]) -> Non
         outside = step < 0 if len(starts) == 0 else (step < 0) | (at >= ends[step])
         return pa.array(step, pa.int64(), mask=outside)
 
-    con.create_function("step_of", step_of, ["BIGINT"], "BIGINT", type="arrow", null_handling="special")
+    con.create_function("step_of", step_of, ["BIGINT"], "BIGINT", type="arrow", null_handling="special")  # type: ignore[call-overload]
 
 
 def close_steps(con: duckdb.DuckDBPyConnection, markers: list[Step]) -> list[Step]:

@@ -50,8 +50,8 @@ class Facts:
 class Column:
     """A column of a table: the key in the rows, its heading, its format and a word for NULL.
 
-    The format is a key of ``units.FORMATS``; ``name`` is for text of any length out of a trace, ``show`` for the id
-    of evidence on the row.
+    The format is a key of ``units.FORMATS``; ``name`` is for text of any length out of a trace, ``prose`` for
+    sentences, ``show`` for the id of evidence on the row.
     """
 
     key: str
@@ -63,7 +63,7 @@ class Column:
     @property
     def numeric(self) -> bool:
         """Whether it is set flush right and sorts by value."""
-        return self.form not in ("text", "name", "show")
+        return self.form not in ("text", "name", "prose", "show")
 
 
 @dataclass(frozen=True)

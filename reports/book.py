@@ -14,7 +14,7 @@ from decimal import Decimal
 from textwrap import dedent
 from typing import Any
 
-from ..analyze.run import query_text
+from ..analyze.run import Run, query_text
 from . import units
 
 DEFINITIONS = "https://github.com/stepscope/stepscope/blob/main/docs/definitions.md"
@@ -38,7 +38,7 @@ class Answer:
 class Book:
     """The questions asked of one run, and what answers them."""
 
-    def __init__(self, run: Any) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
         self.evidence: dict[str, dict[str, Any]] = {}
         self._answers: dict[str, Answer] = {}

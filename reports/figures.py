@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _INK, _QUIET, _RULE = "#010203", "#717273", "#d1d2d3"
 _INKS = {_INK: "var(--ink)", _QUIET: "var(--quiet)", _RULE: "var(--rule)"}
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: it can be searched and takes the page's font
     "svg.hashsalt": "stepscope",  # the same run gives the same bytes
     "font.size": 7.4,
@@ -65,8 +65,8 @@ def step_times(rows: Rows) -> str:
         axes.set_ylim(bottom=0)
         opened = [row["step"] for row in rows if row["profiled"]]
         if opened:
-            on_top = {"transform": axes.get_xaxis_transform(), "clip_on": False}
-            axes.plot(opened, [1] * len(opened), "|", color=_INK, ms=5, label="profiler window", **on_top)
+            (marks,) = axes.plot(opened, [1] * len(opened), "|", color=_INK, ms=5, label="profiler window")
+            marks.set(transform=axes.get_xaxis_transform(), clip_on=False)
         axes.set_xlabel("step")
         axes.set_ylabel("ms")
         axes.legend(loc="lower left", ncols=3, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))
@@ -88,7 +88,7 @@ def memory(rows: Rows, over: str) -> str:
             if any(value is not None for value in y):
                 line = [float("nan") if value is None else value for value in y]
                 axes.step(x, line, where="post", color=colour, lw=1.2, label=names.get(key, key))
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.08 * peak / scale or 1)
         axes.set_xlabel("ms since the first point" if over == "at_ns" else "step")
         axes.set_ylabel(unit)
         axes.legend(loc="lower left", ncols=3, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))
@@ -110,15 +110,10 @@ def _svg(draw: Callable[[Axes], None], height: float = 2.3) -> str:
         draw(figure.subplots())
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    svg = text.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(
-        r'(<svg[^>]*?) width="[^"]*"',
-        r"\1",
-        re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1),
-        count=1,
-    )
+    _, _, inner = text.getvalue().partition("<svg")
+    head, _, body = inner.partition(">")
+    head = re.sub(r' (width|height)="[^"]*"', "", head)  # the page says how wide; viewBox keeps the proportions
+    svg = f'<svg role="img"{head}>{re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)}'
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # the ids repeat from figure to figure
     svg = re.sub(r"font: ([0-9.]+px)[^;\"]*", r"font-size: \1", svg)
     for colour, name in {**{t.light: variable(c) for c, t in reversed(TONES.items())}, **_INKS}.items():

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..analyze.run import Run
 from .book import Answer, Book
 
 _INTEGERS = ("rank", "lost_ns_per_step", "worst_ns")
@@ -15,7 +16,9 @@ def headline(book: Book) -> Answer:
     """Return the run's headline numbers: one row of ``headline.sql``."""
     return book.ask(
         "headline",
-        "The run in one row. Judged steps are the complete profiled ones; the timer sees every step.",
+        "Steps: wall times of the judged ones, which are the complete profiled ones. Device busy: the union of its "
+        "events over the span from the first to the last. Waiting: time in the loader's next() over the wall time "
+        "of every step the always-on timer saw.",
         "steps",
     )
 
@@ -30,7 +33,7 @@ def mean_ledger(book: Book) -> Answer:
     )
 
 
-def findings(run: Any) -> list[dict[str, Any]]:
+def findings(run: Run) -> list[dict[str, Any]]:
     """Return the findings as dicts, the largest win first, NULL as None."""
     return records(run.findings())
 

@@ -16,6 +16,7 @@ import jinja2
 from markupsafe import Markup
 
 from .. import __version__
+from ..analyze.run import Run
 from ..ingest.errors import StepscopeError
 from ..ingest.writer import replacing
 from . import palette, units
@@ -28,7 +29,7 @@ FINDINGS_FIRST = 3
 _SCRIPTS = ("evidence.js", "tables.js", "stack.js", "timeline.js")
 
 
-def write_report(run: Any, path: str | os.PathLike[str]) -> Path:
+def write_report(run: Run, path: str | os.PathLike[str]) -> Path:
     """Write the HTML report of ``run`` to ``path`` and return the path. The same run gives the same bytes.
 
     Raises:
@@ -46,7 +47,7 @@ def write_report(run: Any, path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def render(run: Any) -> str:
+def render(run: Run) -> str:
     """Return the page of ``run`` as text."""
     book = Book(run)
     found = [_finding(book, number, row) for number, row in enumerate(findings(run))]
@@ -58,7 +59,7 @@ def render(run: Any) -> str:
         .render(
             run=units.printable(_subject(run)),
             version=__version__,
-            verdict=units.printable(run.verdict()),
+            verdict=run.verdict(),
             coverage=units.printable(run.coverage()),
             context=_context(top.one),
             facts=_facts(top),
@@ -74,7 +75,7 @@ def render(run: Any) -> str:
     )
 
 
-def _subject(run: Any) -> str:
+def _subject(run: Run) -> str:
     """Return what the page is about: the run's directory, or the traces of a run made only for this page."""
     path = Path(run.path)
     passing = path.is_relative_to(tempfile.gettempdir()) and any(part.startswith("stepscope-") for part in path.parts)

@@ -21,7 +21,7 @@ class Tone(NamedTuple):
 
 
 TONES = {
-    "compute": Tone("compute", "the device computes", "#5384bc", "#6fb1de"),
+    "compute": Tone("compute", "kernels run (operators, in a CPU-only run)", "#5384bc", "#6fb1de"),
     "exposed_comm": Tone("exposed communication", "communication that nothing hides", "#e19e60", "#e5a376"),
     "comm_transfer": Tone("communication, transfer", "bytes on the wire, exposed", "#e19e60", "#e5a376"),
     "comm_wait": Tone("communication, wait", "waiting for other ranks, exposed", "#713018", "#bd7549"),

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from ..analyze.run import Run
 from . import palette, units
 from .book import Book
 from .headline import findings, headline, mean_ledger, records
@@ -18,14 +19,15 @@ from .headline import findings, headline, mean_ledger, records
 _BAR = 60
 
 
-def print_report(run: Any, console: Console) -> None:
+def print_report(run: Run, console: Console) -> None:
     """Print verdict, ledger and findings of ``run`` on ``console``; the verbs print coverage before."""
     book = Book(run)
     console.print(Text(units.printable(run.verdict()), style="bold"))
     console.print(Text(_steps(book), style="dim"))
     _ledger(book, console)
     for number, finding in enumerate(findings(run), 1):
-        _finding(number, finding, console)
+        said = finding["sentence"] == run.verdict()
+        _finding(number, finding["kind"].replace("_", " ") if said else finding["sentence"], finding, console)
     _doubts(run, console)
 
 
@@ -61,9 +63,9 @@ def _colour(category: str) -> str:
     return palette.TONES[category].dark if category in palette.TONES else "default"
 
 
-def _finding(number: int, finding: dict[str, Any], console: Console) -> None:
+def _finding(number: int, title: str, finding: dict[str, Any], console: Console) -> None:
     console.print()
-    console.print(Text(f"{number}. {units.printable(finding['sentence'])}", style="bold"))
+    console.print(Text(f"{number}. {units.printable(title)}", style="bold"))
     lines = []
     if finding["lost_ns_per_step"]:
         won = f"Would win up to {units.duration(finding['lost_ns_per_step'])} a step"
@@ -72,14 +74,14 @@ def _finding(number: int, finding: dict[str, Any], console: Console) -> None:
     if finding["advice"]:
         lines.append(units.printable(finding["advice"]))
     if lines:
-        console.print(Padding(Text("\n".join(lines)), (0, 0, 0, 3)))
+        console.print(Padding(Text("\n".join(lines)), (0, 0, 0, 3), expand=False))
 
 
 def _sure(confidence: Any) -> str:
     return "" if confidence is None else f" Confidence: {units.confidence(confidence)}."
 
 
-def _doubts(run: Any, console: Console) -> None:
+def _doubts(run: Run, console: Console) -> None:
     broken = [row for row in records(run.invariants()) if row["holds"] is False]
     for row in broken:
         console.print(Text(f"BROKEN: {row['name']}: {units.printable(row['sentence'])}", style="bold red"))

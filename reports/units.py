@@ -112,5 +112,6 @@ FORMATS: dict[str, tuple[Callable[[Any], str], str]] = {
     "moment": (moment, "ns since the epoch"),
     "text": (text, ""),
     "name": (text, ""),
+    "prose": (text, ""),
     "show": (str, ""),
 }

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from . import __version__
 from .analyze.derive import derive, quality_table
-from .ingest.capture import Capture, build_capture
+from .ingest.capture import Capture, Rule, build_capture
 from .ingest.discover import Found, discover
 from .ingest.hashing import content_hash
 from .ingest.identity import identity
@@ -162,7 +162,7 @@ def _record(found: Found, loaded: Loaded) -> Record:
 
 
 def _problems(loaded: Loaded, record: Record) -> pa.Table:
-    rows = [(one.rule, one.count, None, one.sentence) for one in loaded.problems]
+    rows: list[Rule] = [(one.rule, one.count, None, one.sentence) for one in loaded.problems]
     return quality_table(record["source"], record["capture_id"], rows)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...ingest.rows import first_row
 from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
-from .shares import CATEGORY_SQL, category, on_ranks
+from .shares import CATEGORY_SQL, category, on_ranks, typical
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -22,7 +22,7 @@ KINDS_SQL = """
 def find(run: Run) -> Iterator[Finding]:
     """Find exposed copies, and say whether their host memory is pageable."""
     shares = category(run, "exposed_copy")
-    if not shares or shares[0].share < LEAST_SHARE:
+    if not typical(shares, LEAST_SHARE):
         return
     worst = shares[0]
     largest = first_row(run.con.sql(KINDS_SQL))

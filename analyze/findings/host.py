@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...ingest.rows import first_row
 from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
-from .shares import CATEGORY_SQL, category, has_device_work, on_ranks
+from .shares import CATEGORY_SQL, category, has_device_work, on_ranks, typical
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -24,7 +24,7 @@ LAUNCHES_SQL = """
 def find(run: Run) -> Iterator[Finding]:
     """Find idle device time that the host spends issuing work."""
     shares = category(run, "host")
-    if not has_device_work(run) or not shares or shares[0].share < LEAST_SHARE:
+    if not has_device_work(run) or not typical(shares, LEAST_SHARE):
         return
     worst = shares[0]
     launches, median_ns = first_row(run.con.sql(LAUNCHES_SQL)) or (None, None)
@@ -48,7 +48,7 @@ def find(run: Run) -> Iterator[Finding]:
 
 def _sync(run: Run) -> Iterator[Finding]:
     shares = category(run, "sync")
-    if not shares or shares[0].share < LEAST_SHARE:
+    if not typical(shares, LEAST_SHARE):
         return
     worst = shares[0]
     sql, rows = evidence(run, SYNC_SQL)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .finding import Finding, evidence, ms, percent, severity
-from .shares import CATEGORY_SQL, category, has_device_work
+from .shares import CATEGORY_SQL, category, has_device_work, typical
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -17,7 +17,7 @@ LEAST_UNEXPLAINED = 0.05  # gaps between operators are everywhere; without a kno
 def find(run: Run) -> Iterator[Finding]:
     """Find time that no lane of the ledger covers."""
     shares = category(run, "unexplained")
-    if not shares or shares[0].share < LEAST_UNEXPLAINED:
+    if not typical(shares, LEAST_UNEXPLAINED):
         return
     worst = shares[0]
     loader = not category(run, "data_wait")

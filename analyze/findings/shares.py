@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from ..run import Run
 
 CATEGORY_SQL = """
-    select l.rank, count(*) as steps, avg(l.ns) as mean_ns, avg(j.dur_ns) as step_ns, sum(l.ns) / sum(j.dur_ns) as share
+    select l.rank, count(*) as steps, avg(l.ns) as mean_ns, avg(j.dur_ns) as step_ns, sum(l.ns) / sum(j.dur_ns) as share,
+        median(l.ns / j.dur_ns) as median_share
     from judged j join ledger l using (rank, step)
     where l.category = '{category}'
     group by l.rank order by mean_ns desc, l.rank
@@ -20,18 +21,27 @@ CATEGORY_SQL = """
 
 @dataclass(frozen=True)
 class Share:
-    """A category on one rank: mean ns a step, the mean step's ns, and how many steps were averaged."""
+    """A category on one rank: mean ns a step, the mean step's ns, and how many steps were averaged.
+
+    ``share`` is of the mean step; ``median_share`` is of the typical step, which one hiccup does not move.
+    """
 
     rank: int
     steps: int
     mean_ns: float
     step_ns: float
     share: float
+    median_share: float
 
 
 def category(run: Run, name: str) -> list[Share]:
     """Return a category's share on every rank that can show it, the largest first."""
     return [Share(*row) for row in run.con.sql(CATEGORY_SQL.format(category=name)).fetchall()]
+
+
+def typical(shares: list[Share], least: float) -> bool:
+    """Whether a category takes at least ``least`` of the mean step and of the typical step of the rank that has most."""
+    return bool(shares) and shares[0].share >= least and shares[0].median_share >= least
 
 
 def mean_step_ns(run: Run) -> float | None:

@@ -5,17 +5,18 @@ A first version that judges by steps; matching collective by collective is the i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...ingest.rows import first_row
-from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
+from .finding import Finding, evidence, ms, percent, severity
 
 if TYPE_CHECKING:
     from ..run import Run
 
-LEAST_STEPS = 3
-PERSISTENT = 0.75  # the share of steps in which the same rank must be the one that waits least
+LEAST_WAIT = 0.05  # of the step: ranks that share a machine differ by a little always
+CHANCE = 0.001  # how likely mere chance may make one rank the last that often
 
 STRAGGLER_SQL = """
     with waits as (
@@ -29,6 +30,7 @@ STRAGGLER_SQL = """
         from waits where ranks > 1 group by step
     )
     select late_rank, count(*) as late_steps, (select count(*) from steps) as steps,
+        (select max(ranks) from waits) as ranks,
         avg(others_ns - least_ns) as kept_waiting_ns, avg(step_ns) as step_ns, sum(others_ns - least_ns) / sum(step_ns) as share
     from steps group by late_rank order by late_steps desc, late_rank
 """
@@ -39,8 +41,8 @@ def find(run: Run) -> Iterator[Finding]:
     row = first_row(run.con.sql(STRAGGLER_SQL))
     if row is None:
         return
-    rank, late, steps, waiting, step, share = row
-    if steps < LEAST_STEPS or late < PERSISTENT * steps or share < 2 * LEAST_SHARE:
+    rank, late, steps, ranks, waiting, step, share = row
+    if share < LEAST_WAIT or by_chance(late, steps, ranks) > CHANCE:
         return
     sql, rows = evidence(run, STRAGGLER_SQL)
     yield Finding(
@@ -57,3 +59,10 @@ def find(run: Run) -> Iterator[Finding]:
         share=share,
         rank=rank,
     )
+
+
+def by_chance(late: int, steps: int, ranks: int) -> float:
+    """Return the probability that some rank of equals is last in ``late`` or more of ``steps`` steps (binomial, union bound)."""
+    chance = 1 / ranks
+    tail = sum(math.comb(steps, k) * chance**k * (1 - chance) ** (steps - k) for k in range(late, steps + 1))
+    return min(1.0, ranks * tail)

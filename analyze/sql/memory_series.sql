@@ -1,10 +1,11 @@
--- Memory of one rank and device over time, in at most 400 buckets of time.
--- Parameters: rank_, device_ (which).
+-- Memory of one rank and device over one capture, in at most 400 buckets of time.
+-- Parameters: rank_, device_, capture_ (which).
 -- Columns: at_ns (first stamp of the bucket, ns after the first of all); allocated, reserved (most in the bucket,
 --   bytes).
 with chosen as (
     select t_ns, allocated, reserved from memory
-    where rank = $rank_ and device = $device_ and (allocated is not null or reserved is not null)
+    where rank = $rank_ and device = $device_ and capture = $capture_
+        and (allocated is not null or reserved is not null)
 ), bounds as (
     select min(t_ns) as low, max(t_ns) - min(t_ns) + 1 as n from chosen
 )

@@ -27,7 +27,8 @@ def _windows(book: Book) -> list[Block]:
         return []
     # The device that holds the most is the one that runs out; host memory only when there is no other.
     top = next((row for row in peaks.rows if row["device"] != "cpu"), peaks.rows[0])
-    series = book.ask("memory_series", _MEANING, "memory", rank_=top["rank"], device_=top["device"])
+    where = {"rank_": top["rank"], "device_": top["device"], "capture_": top["capture"]}
+    series = book.ask("memory_series", _MEANING, "memory", **where)
     return [
         Table(
             "Peaks in the profiled windows",
@@ -44,7 +45,7 @@ def _windows(book: Book) -> list[Block]:
         ),
         Figure(
             figures.memory(series.rows, "at_ns"),
-            f"Rank {top['rank']}, {units.text(top['device'])}, which has the highest peak: bytes over time.",
+            f"Rank {top['rank']}, {units.text(top['device'])}: the profiled window with the highest peak.",
             series.id,
         ),
     ]

@@ -35,7 +35,7 @@ def _invariants(book: Book) -> list[Block]:
         Column("name", "invariant", "name"),
         Column("holds", "result"),
         Column("worst_ns", "worst violation", "time", unknown="nothing to check"),
-        Column("sentence", "what it says"),
+        Column("sentence", "what it says", "prose"),
         Column("show", "", "show", unknown=""),
     ]
     return [*blocks, Table("Invariants, checked on this run", columns, rows)]
@@ -57,7 +57,7 @@ def _rules(book: Book) -> list[Block]:
         return [Note("Nothing was noticed: every event was taken as it stands.")]
     columns = [
         Column("rule", "rule", "name"),
-        Column("sentence", "what was noticed, for example"),
+        Column("sentence", "what was noticed, for example", "prose"),
         Column("count", "count", "count"),
         Column("effect_ns", "moved a number by", "time"),
         Column("ranks", "ranks", "count"),
@@ -76,7 +76,7 @@ def _sources(book: Book) -> list[Block]:
         Column("rank", "rank", "count", unknown="none"),
         Column("rank_source", "rank from", unknown="—"),
         Column("verdict", "verdict"),
-        Column("reason", "why", unknown=""),
+        Column("reason", "why", "prose", unknown=""),
         Column("bytes", "size", "size"),
         Column("events", "events", "count"),
         Column("events_repaired", "repaired", "count"),

@@ -40,7 +40,9 @@ def _train(run: Path, options: list[str]) -> None:
     try:
         import torch.distributed  # noqa: F401
     except ImportError:
-        raise StepscopeError("The demo trains with torch, which is not installed: pip install 'stepscope[collect]'.") from None
+        raise StepscopeError(
+            "The demo trains with torch, which is not installed: pip install 'stepscope[collect]'."
+        ) from None
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     with as_file(files("stepscope.examples") / "train_ddp.py") as script:
         command = [*launcher, str(script), "--out", str(run), *options]

@@ -55,7 +55,7 @@ def test_show_me_opens_definition_sql_and_rows(opened, report):
     page = opened(report)
     page.locator(".facts button").first.click()
     dialog = page.locator("dialog")
-    assert "Judged steps" in dialog.locator(".definition").inner_text()
+    assert "the judged ones" in dialog.locator(".definition").inner_text()
     assert "from judged" in dialog.locator("pre").inner_text()
     assert str(T0) in dialog.locator("table").inner_text()  # exact: a double cannot hold it
     assert dialog.locator("a").get_attribute("href").startswith("https://github.com/stepscope/")

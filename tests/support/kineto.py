@@ -41,7 +41,10 @@ def launch(correlation: int, start: float, kernel_start: float, kernel_dur: floa
 
 def header(rank: int | None = 0, world_size: int = 1, **more: Any) -> dict[str, Any]:
     """Return what a current Kineto writes around the events."""
-    told: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "Hand-made", "totalGlobalMem": 1 << 30}]}
+    told: dict[str, Any] = {
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": 0, "name": "Hand-made", "totalGlobalMem": 1 << 30}],
+    }
     if rank is not None:
         told["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": world_size}
     return {**told, "displayTimeUnit": "ms", "baseTimeNanoseconds": BASE_NS, **more}

@@ -64,7 +64,13 @@ def test_one_step_by_hand(run_of):
 
 
 def test_a_step_lasts_until_its_last_device_work_ends(run_of):
-    events = [step(0, 1000, 100), *launch(1, 1010, 1050, 170), step(1, 1100, 100), *launch(2, 1110, 1230, 50), step(2, 1200, 100)]
+    events = [
+        step(0, 1000, 100),
+        *launch(1, 1010, 1050, 170),
+        step(1, 1100, 100),
+        *launch(2, 1110, 1230, 50),
+        step(2, 1200, 100),
+    ]
     run = run_of([*events, *launch(3, 1210, 1290, 20)])
     rows = run.sql("select step, start_ns - $base, end_ns - $base, complete from steps order by step", base=BASE_NS)
     assert rows.fetchall() == [
@@ -100,7 +106,9 @@ def test_a_cpu_only_step(run_of):
         (0, "host"): 20_000,
         (0, "unexplained"): 40_000,
     }
-    assert run.sql("select op, bytes, dtype, exposed_ns from collectives").fetchall() == [("all_reduce", 100, "float", 90_000)]
+    assert run.sql("select op, bytes, dtype, exposed_ns from collectives").fetchall() == [
+        ("all_reduce", 100, "float", 90_000)
+    ]
     assert run.sql("select count(*) from device_time").fetchall() == [(0,)]
 
 
@@ -133,7 +141,9 @@ def test_physics(run_of):
         (7, 50_000, 50_000, None),
         (8, 50_000, 50_000, None),
     ]
-    moved = run.sql("select rule, count, effect_ns from quality where rule in ('clipped', 'untimed') order by rule").fetchall()
+    moved = run.sql(
+        "select rule, count, effect_ns from quality where rule in ('clipped', 'untimed') order by rule"
+    ).fetchall()
     assert moved == [("clipped", 1, 420_000), ("untimed", 3, 10_000)]
     assert run.sql("select sum(calls), sum(sum_ns) from kernels").fetchall() == [(6, 330_000)]
     busy = run.sql("select policy, busy_ns from device_time order by policy").fetchall()
@@ -169,7 +179,11 @@ def test_operators_own_what_they_launch(run_of):
         *launch(1, 1020, 1200, 300),
         *launch(2, 1080, 1600, 50),
     ]
-    rows = run_of(events).sql("select name, calls, host_ns, host_self_ns, device_ns from operators order by name").fetchall()
+    rows = (
+        run_of(events)
+        .sql("select name, calls, host_ns, host_self_ns, device_ns from operators order by name")
+        .fetchall()
+    )
     assert rows == [
         ("aten::addmm", 1, 60_000, 55_000, 300_000),
         ("aten::linear", 1, 100_000, 35_000, 50_000),

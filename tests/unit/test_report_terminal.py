@@ -27,7 +27,7 @@ def test_the_bar_is_as_long_as_the_step():
 
 def test_a_hostile_sentence_does_not_steer_the_terminal():
     run = loader_bound(ranks=1, steps=4)
-    run.found[0] |= {"sentence": HOSTILE, "advice": "[bold red]not markup[/] \x1b]0;title\x07"}
+    run.found[1] |= {"sentence": HOSTILE, "advice": "[bold red]not markup[/] \x1b]0;title\x07"}
     text = printed(run)
     assert "\x1b" not in text
     assert "[bold red]not markup[/]" in text
