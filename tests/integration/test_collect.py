@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 import stepscope  # noqa: E402
+from stepscope.collect import Window  # noqa: E402
 from stepscope.collect import loop as loop_module  # noqa: E402
 from stepscope.collect.timerlog import read_lines  # noqa: E402
 
@@ -158,6 +159,30 @@ def test_window_holds_the_scheduled_steps_under_the_jobs_own_numbers(tmp_path) -
     marker = named(first, "ProfilerStep#5")[0]
     start = base + round(marker["ts"] * 1000)
     assert abs(start - rows[5]["start_ns"]) < 5_000_000
+
+
+def test_raw_traces_become_parquet_and_go(tmp_path) -> None:
+    with stepscope.profile(tmp_path, window=Window(first=4, active=2, slow=None)) as prof:
+        for _ in prof.data(loader(20)):
+            torch.randn(8, 8) @ torch.randn(8, 8)
+            prof.step()
+    assert not [path for path in tmp_path.glob("raw/*/*") if path.is_file()]
+    with stepscope.open_run(tmp_path) as run:
+        assert run.sql("select step, label from steps where source = 'profiler' order by step").fetchall() == [
+            (4, "ProfilerStep#4"),
+            (5, "ProfilerStep#5"),
+        ]
+        assert run.sql("select count(*) from steps").fetchall() == [(20,)]
+        assert run.sql("select count(*) from events where name = 'aten::mm' and step in (4, 5)").fetchall() == [(2,)]
+
+
+def test_a_failing_conversion_is_told_once_and_leaves_the_trace(tmp_path, caplog, monkeypatch) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with stepscope.profile(tmp_path, window=stepscope.every(4, active=1, first=2, slow=None)) as prof:
+        for _ in prof.data(loader(12)):
+            prof.step()
+    assert len(list(tmp_path.glob("raw/*/*.pt.trace.json"))) == 3
+    assert caplog.text.count("was not turned into Parquet") == 1
 
 
 def test_other_iterables_show_in_the_window(tmp_path) -> None:
