@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from ..ingest.resolve import Resolved
-from .sessions import Session
+from ..ingest.sessions import Session
 
 RANKS = pa.schema(
     {
@@ -30,7 +31,18 @@ RANKS = pa.schema(
         "end_ns": pa.int64(),
     }
 )
-_FACTS = ("world_size", "host", "devices", "device_name", "device_memory", "backend", "cores", "torch", "command", "loaders")
+_FACTS = (
+    "world_size",
+    "host",
+    "devices",
+    "device_name",
+    "device_memory",
+    "backend",
+    "cores",
+    "torch",
+    "command",
+    "loaders",
+)
 
 
 def rank_rows(
@@ -60,7 +72,9 @@ def _fill(row: dict[str, Any], facts: dict[str, Any]) -> None:
     for name in _FACTS:
         if row.get(name) is None:
             fact = facts.get(name)
-            row[name] = json.dumps(fact) if isinstance(fact, list) else fact
+            row[name] = (
+                shlex.join(fact) if name == "command" and fact else json.dumps(fact) if isinstance(fact, list) else fact
+            )
 
 
 def _widen(row: dict[str, Any], start: int, end: int) -> None:

@@ -22,11 +22,42 @@ __all__ = ["Limits", "Loaded", "Problem", "load"]
 
 # Categories that Kineto and the profiler's exporters write, of every vintage, in lower case.
 _KINETO = frozenset(
-    "cpu_op operator user_annotation gpu_user_annotation kernel gpu_memcpy memcpy gpu_memset memset "
-    "cuda_runtime cuda_driver runtime cuda_sync ac2g async async_cpu_to_gpu async_gpu fwdbwd forward_backward "
-    "overhead trace cpu_instant_event python_function xpu_runtime xpu_driver glow_runtime hpu_op "
-    "mtia_runtime mtia_ccp_events mtia_insight privateuse1_runtime privateuse1_driver "
-    "cuda_profiler_range collective_comm".split()
+    [
+        "cpu_op",
+        "operator",
+        "user_annotation",
+        "gpu_user_annotation",
+        "kernel",
+        "gpu_memcpy",
+        "memcpy",
+        "gpu_memset",
+        "memset",
+        "cuda_runtime",
+        "cuda_driver",
+        "runtime",
+        "cuda_sync",
+        "ac2g",
+        "async",
+        "async_cpu_to_gpu",
+        "async_gpu",
+        "fwdbwd",
+        "forward_backward",
+        "overhead",
+        "trace",
+        "cpu_instant_event",
+        "python_function",
+        "xpu_runtime",
+        "xpu_driver",
+        "glow_runtime",
+        "hpu_op",
+        "mtia_runtime",
+        "mtia_ccp_events",
+        "mtia_insight",
+        "privateuse1_runtime",
+        "privateuse1_driver",
+        "cuda_profiler_range",
+        "collective_comm",
+    ]
 )
 
 _CREATE = """
@@ -79,9 +110,7 @@ class Loaded:
     no_trace: bool = False
 
 
-def load(
-    source: str, con: duckdb.DuckDBPyConnection, *, generic: bool = False, limits: Limits = LIMITS
-) -> Loaded:
+def load(source: str, con: duckdb.DuckDBPyConnection, *, generic: bool = False, limits: Limits = LIMITS) -> Loaded:
     """Read one file into the table ``raw`` of ``con``; see ``Loaded`` for what is returned.
 
     ``raw(event_id BIGINT, ph, cat, name, pid, tid VARCHAR, ts_ns, dur_ns BIGINT, args JSON)`` holds every
@@ -133,9 +162,7 @@ def _read(text: TraceText, intake: Intake, limits: Limits) -> None:
         ahead.close()
 
 
-def _judge(
-    loaded: Loaded, text: TraceText, intake: Intake, con: duckdb.DuckDBPyConnection, generic: bool
-) -> Loaded:
+def _judge(loaded: Loaded, text: TraceText, intake: Intake, con: duckdb.DuckDBPyConnection, generic: bool) -> Loaded:
     """Say what state the file is in, and tidy the rows."""
     documents = intake.documents
     headers, damaged = zip(*(d.parse() for d in documents), strict=True)
@@ -160,9 +187,7 @@ def _judge(
 
     said = []
     if cut_off:
-        said.append(
-            f"the end is missing ({text.damage})" if text.damage else "the end of the text is missing"
-        )
+        said.append(f"the end is missing ({text.damage})" if text.damage else "the end of the text is missing")
         loaded.verdict = "truncated"
     elif text.damage:
         said.append(text.damage)
@@ -180,13 +205,9 @@ def _judge(
         loaded.verdict = "repaired"
     loaded.reason = "; ".join(said)
     if cut_off:
-        loaded.problems.append(
-            Problem("truncated", 1, f"The file is cut: {said[0]}; every whole event was kept.")
-        )
+        loaded.problems.append(Problem("truncated", 1, f"The file is cut: {said[0]}; every whole event was kept."))
     if len(documents) > 1:
-        sentence = (
-            f"The file holds {len(documents)} documents one after the other; the events of all were read."
-        )
+        sentence = f"The file holds {len(documents)} documents one after the other; the events of all were read."
         loaded.problems.append(Problem("several_documents", len(documents), sentence))
     if loaded.base_ns is None:
         sentence = "The cut lost baseTimeNanoseconds: times are relative to an unknown base."
@@ -214,9 +235,7 @@ def _format(con: duckdb.DuckDBPyConnection, header: dict[str, Any]) -> str:
     return "chrome" if events else "unknown"
 
 
-def _unusable(
-    loaded: Loaded, intake: Intake, con: duckdb.DuckDBPyConnection, cut_off: bool, generic: bool
-) -> str:
+def _unusable(loaded: Loaded, intake: Intake, con: duckdb.DuckDBPyConnection, cut_off: bool, generic: bool) -> str:
     """Return why no event of the file is used, or ''."""
     ((events,),) = con.execute("SELECT count(ph) FROM raw_rows").fetchall()
     if not events:
@@ -262,7 +281,5 @@ def _base(header: dict[str, Any], damaged: bool, con: duckdb.DuckDBPyConnection)
 def _pair(loaded: Loaded, con: duckdb.DuckDBPyConnection) -> None:
     pairs, alone = pair_begin_end(con)
     if alone:
-        sentence = (
-            f"{_events(alone)} of kind B or E without a partner, next to {pairs:,} pairs, have no duration."
-        )
+        sentence = f"{_events(alone)} of kind B or E without a partner, next to {pairs:,} pairs, have no duration."
         loaded.problems.append(Problem("unpaired", alone, sentence))

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from .resolve import Record, Resolved, coverage, resolve
 from .schema import CAPTURE_TABLES, SCHEMA
+from .sessions import read_sessions
 from .writer import rank_dir, table_path, write_json
 
 

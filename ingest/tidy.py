@@ -65,11 +65,7 @@ def pair_begin_end(con: duckdb.DuckDBPyConnection) -> tuple[int, int]:
             durations.append(ts - start)
     if begins:
         pairs = pa.table(
-<<<<<<< HEAD
-            {name: pa.array(v, pa.int64()) for name, v in zip("bed", (begins, ends, durations), strict=False)}
-=======
             {name: pa.array(v, pa.int64()) for name, v in zip("bed", (begins, ends, durations), strict=True)}
->>>>>>> reader
         )
         con.register("pairs", pairs)
         _replace(

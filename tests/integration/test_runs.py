@@ -159,7 +159,7 @@ def test_a_newer_schema_is_refused_in_words(tmp_path):
     ingest(kineto.write(tmp_path / "rank0.json", kineto.training()), tmp_path / "run")
     manifest = json.loads((tmp_path / "run" / "run.json").read_text())
     (tmp_path / "run" / "run.json").write_text(json.dumps({**manifest, "schema": "stepscope/run/2"}))
-    with pytest.raises(StepscopeError, match="stepscope/run/2.*Upgrade"):
+    with pytest.raises(StepscopeError, match=r"stepscope/run/2.*Upgrade"):
         open_run(tmp_path / "run")
 
 
