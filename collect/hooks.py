@@ -17,6 +17,7 @@ from time import perf_counter_ns
 from types import ModuleType
 from typing import Any
 
+from . import others
 from .guard import logger
 from .session import Session
 
@@ -93,6 +94,7 @@ def _hook_loaders(session: Session, dataloader: Any) -> None:
 
 
 def _hook_optimizers(session: Session, module: Any) -> None:
+    others.notice()
     init = module.Optimizer.__init__
 
     @functools.wraps(init)

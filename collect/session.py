@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from .. import __version__
 from ..ingest.writer import create_run, rank_dir, write_json
-from . import host
+from . import host, others
 from .convert import Converter
 from .guard import guarded
 from .recorder import Recorder
@@ -92,6 +92,7 @@ class Session:
         create_run(self.run, __version__)
         if self._window is not None:
             self._requests.listen()
+            others.notice()
         if host.rank_and_world() is not None:
             self._settle()
 

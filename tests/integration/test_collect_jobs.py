@@ -38,7 +38,7 @@ print([p.tolist() for p in model.parameters()], torch.get_rng_state().sum().item
 """
 
 ENDLESS = """
-import itertools, sys, time, stepscope
+import itertools, sys, time, torch, stepscope
 def batches():
     for number in itertools.count():
         time.sleep(0.002)
@@ -117,6 +117,37 @@ def test_a_killed_job_leaves_every_finished_step(tmp_path, script, seen, window)
     assert len(steps) >= seen
     with stepscope.open_run(run) as readable:
         assert readable.sql("select count(*) from timer").fetchall() == [(len(steps),)]
+
+
+def test_a_loop_without_torch_is_timed_and_loads_nothing_heavy(tmp_path, script) -> None:
+    job = script("import sys, stepscope\n"
+        "assert list(stepscope.watch(range(30), 'run')) == list(range(30))\n"
+        "assert not {'torch', 'duckdb', 'pandas', 'matplotlib'} & set(sys.modules)\n")  # fmt: skip
+    done = python(job, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert timer_steps(tmp_path / "run") == list(range(30))
+
+
+OWN_PROFILER = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+counts = []
+schedule = torch.profiler.schedule(wait=7, warmup=3, active=2, repeat=2)
+with torch.profiler.profile(schedule=schedule, on_trace_ready=lambda p: counts.append(len(p.events()) > 9)) as own:
+    for (batch,) in DataLoader(TensorDataset(torch.randn(240, 8)), batch_size=8):
+        model(batch).sum().backward()
+        optimizer.step()
+        own.step()
+print(counts)
+"""
+
+
+def test_a_script_that_profiles_itself_keeps_its_traces(tmp_path, script) -> None:
+    done = python("-m", "stepscope.cli", "run", "--out", tmp_path / "run", "--window", "8:3:9", script(OWN_PROFILER))
+    assert (done.returncode, done.stdout) == (0, "[True, True]\n"), done.stderr
+    assert timer_steps(tmp_path / "run") == list(range(30))
 
 
 def test_signal_reaches_a_job_that_trains(tmp_path, script) -> None:
