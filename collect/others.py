@@ -47,7 +47,7 @@ def ours_is_over() -> None:
 
 def notice() -> None:
     """Take notice, from now on, of profilers that the job prepares, if torch is there."""
-    profile = getattr(sys.modules.get("torch.autograd.profiler"), "profile", None)
+    profile: Any = getattr(sys.modules.get("torch.autograd.profiler"), "profile", None)
     original = getattr(profile, "_prepare_trace", None)
     if original is None or hasattr(original, "__wrapped__"):
         return
