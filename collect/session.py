@@ -28,7 +28,7 @@ from .windows import Requests, Window
 
 Bounds = Literal["loader", "call", "optimizer"]
 NO_SPAN: AbstractContextManager[Any] = nullcontext()
-TICK_NS = 50_000_000  # memory is read and requests are looked for no more often than this
+TICK_NS = 100_000_000  # memory is read and requests are looked for no more often than this
 
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
