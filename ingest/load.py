@@ -23,10 +23,10 @@ __all__ = ["Limits", "Loaded", "Problem", "load"]
 # Categories that Kineto and the profiler's exporters write, of every vintage, in lower case.
 _KINETO = frozenset(
     "cpu_op operator user_annotation gpu_user_annotation kernel gpu_memcpy memcpy gpu_memset memset "
-    "cuda_runtime cuda_driver runtime cuda_sync ac2g async async_cpu_to_gpu async_gpu fwdbwd forward_backward "
-    "overhead trace cpu_instant_event python_function xpu_runtime xpu_driver glow_runtime hpu_op "
-    "mtia_runtime mtia_ccp_events mtia_insight privateuse1_runtime privateuse1_driver "
-    "cuda_profiler_range collective_comm".split()
+    "cuda_runtime cuda_driver runtime cuda_sync ac2g async async_cpu_to_gpu async_gpu fwdbwd "
+    "forward_backward overhead trace cpu_instant_event python_function xpu_runtime xpu_driver "
+    "glow_runtime hpu_op mtia_runtime mtia_ccp_events mtia_insight "
+    "privateuse1_runtime privateuse1_driver cuda_profiler_range collective_comm".split()
 )
 
 _CREATE = """
@@ -83,9 +83,9 @@ def load(
     """Read one file into the table ``raw`` of ``con``; see ``Loaded`` for what is returned.
 
     ``raw(event_id BIGINT, ph, cat, name, pid, tid VARCHAR, ts_ns, dur_ns BIGINT, args JSON)`` holds every
-    event of every ``traceEvents`` array in file order (it is a view of ``raw_rows``). Times are the file's own,
-    in ns, without the base; NULL when absent or unusable. A file that cannot be used is quarantined: ``raw``
-    is empty and the reason is in words. Must not run inside a transaction.
+    event of every ``traceEvents`` array in file order (it is a view of ``raw_rows``). Times are the file's
+    own, in ns, without the base; NULL when absent or unusable. A file that cannot be used is quarantined:
+    ``raw`` is empty and the reason is in words. Must not run inside a transaction.
 
     Args:
         source: Path or fsspec URI.

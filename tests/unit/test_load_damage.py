@@ -30,11 +30,8 @@ def read(path: Path, text: str | bytes, **kw) -> tuple[Loaded, list[tuple]]:
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     answers = []
     for size in SIZES:
-        with duckdb.connect() as con:
-            loaded = load(str(path), con, limits=Limits(slice_bytes=size), **kw)
-            rows = con.execute(
-                "SELECT event_id, name, ts_ns, dur_ns, args FROM raw ORDER BY event_id"
-            ).fetchall()
+        loaded = load(str(path), CON, limits=Limits(slice_bytes=size), **kw)
+        rows = CON.execute("SELECT event_id, name, ts_ns, dur_ns, args FROM raw ORDER BY event_id").fetchall()
         assert [row[0] for row in rows] == list(range(loaded.events))
         answers.append((loaded, [row[1:] for row in rows]))
     assert answers[0] == answers[1] == answers[2]
