@@ -99,7 +99,10 @@ class TraceText:
         self._file.close()
 
     def _read(self) -> bytes:
-        raw = self._file.read(_RAW_CHUNK)
+        try:
+            raw = self._file.read(_RAW_CHUNK)
+        except Exception as error:  # a file system of fsspec raises what its driver raises
+            raise OSError(getattr(error, "strerror", None) or str(error)) from error
         self._hash.update(raw)
         self.size += len(raw)
         return raw
@@ -156,4 +159,7 @@ def _open(source: str) -> IO[bytes]:
         return open(source, "rb")
     import fsspec  # only URIs pay for it
 
-    return fsspec.open(source, "rb").open()
+    try:
+        return fsspec.open(source, "rb").open()
+    except Exception as error:  # whatever its driver raises
+        raise OSError(getattr(error, "strerror", None) or str(error)) from error
