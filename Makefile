@@ -29,7 +29,7 @@ lint: $(READY)  ## ruff, mypy on the installed package, import contracts
 	$(BIN)/ruff format --check .
 	rm -rf build && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(LINTED) .
 	MYPYPATH=$(LINTED) $(BIN)/mypy --python-executable $(BIN)/python -p stepscope
-	PYTHONPATH=$(LINTED) $(BIN)/lint-imports
+	cd $(LINTED) && PYTHONPATH=. $(abspath $(BIN))/lint-imports $(CURDIR)/pyproject.toml --no-cache
 
 bench: $(READY)  ## measure ratios against peers side by side; results go to benchmarks/results/
 	$(BIN)/python -m benchmarks

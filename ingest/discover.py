@@ -99,9 +99,7 @@ def _uri(uri: str) -> list[Found]:
             return [Found(fs.unstrip_protocol(p), named=False) for p in _walk_fs(fs, path)]
         matches = sorted(fs.glob(path)) if _is_glob(path) else []
     except (ImportError, ValueError, OSError) as error:
-        raise StepscopeError(
-            f"{uri} cannot be opened ({error}). Check the URI and its fsspec driver."
-        ) from error
+        raise StepscopeError(f"{uri} cannot be opened ({error}). Check the URI and its fsspec driver.") from error
     if not matches:
         raise _missing(uri)
     return [Found(fs.unstrip_protocol(p), named=False) for p in matches if fs.isfile(p)]

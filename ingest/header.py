@@ -12,12 +12,29 @@ _ANY_ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[(?=\s*(?:\{\s*"|\]))')
 EVENT = re.compile(rb'\{\s*"ph"\s*:\s*"')
 
 # What is looked for one by one when the header as a whole does not parse.
-_WANTED = (
-    "schemaVersion distributedInfo deviceProperties baseTimeNanoseconds displayTimeUnit host_name hostname "
-    "traceName trace_id stepscope record_shapes profile_memory with_stack with_flops with_modules "
-    "cupti_version cuda_runtime_version cuda_driver_version "
-    "roctracer_version hip_runtime_version hip_driver_version"
-).split()
+_WANTED = [
+    "schemaVersion",
+    "distributedInfo",
+    "deviceProperties",
+    "baseTimeNanoseconds",
+    "displayTimeUnit",
+    "host_name",
+    "hostname",
+    "traceName",
+    "trace_id",
+    "stepscope",
+    "record_shapes",
+    "profile_memory",
+    "with_stack",
+    "with_flops",
+    "with_modules",
+    "cupti_version",
+    "cuda_runtime_version",
+    "cuda_driver_version",
+    "roctracer_version",
+    "hip_runtime_version",
+    "hip_driver_version",
+]
 
 
 class Document:

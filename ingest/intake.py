@@ -210,9 +210,7 @@ def batches(items: Iterator[T]) -> Generator[list[T]]:
             batch = [ready.get()]
             while len(batch) < _BATCH and not ready.empty():
                 batch.append(ready.get())
-            end = next(
-                (i for i, item in enumerate(batch) if item is None or isinstance(item, BaseException)), None
-            )
+            end = next((i for i, item in enumerate(batch) if item is None or isinstance(item, BaseException)), None)
             if batch[:end]:
                 yield batch[:end]  # type: ignore[misc]
             if end is not None:

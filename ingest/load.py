@@ -22,11 +22,42 @@ __all__ = ["Limits", "Loaded", "Problem", "load"]
 
 # Categories that Kineto and the profiler's exporters write, of every vintage, in lower case.
 _KINETO = frozenset(
-    "cpu_op operator user_annotation gpu_user_annotation kernel gpu_memcpy memcpy gpu_memset memset "
-    "cuda_runtime cuda_driver runtime cuda_sync ac2g async async_cpu_to_gpu async_gpu fwdbwd "
-    "forward_backward overhead trace cpu_instant_event python_function xpu_runtime xpu_driver "
-    "glow_runtime hpu_op mtia_runtime mtia_ccp_events mtia_insight "
-    "privateuse1_runtime privateuse1_driver cuda_profiler_range collective_comm".split()
+    [
+        "cpu_op",
+        "operator",
+        "user_annotation",
+        "gpu_user_annotation",
+        "kernel",
+        "gpu_memcpy",
+        "memcpy",
+        "gpu_memset",
+        "memset",
+        "cuda_runtime",
+        "cuda_driver",
+        "runtime",
+        "cuda_sync",
+        "ac2g",
+        "async",
+        "async_cpu_to_gpu",
+        "async_gpu",
+        "fwdbwd",
+        "forward_backward",
+        "overhead",
+        "trace",
+        "cpu_instant_event",
+        "python_function",
+        "xpu_runtime",
+        "xpu_driver",
+        "glow_runtime",
+        "hpu_op",
+        "mtia_runtime",
+        "mtia_ccp_events",
+        "mtia_insight",
+        "privateuse1_runtime",
+        "privateuse1_driver",
+        "cuda_profiler_range",
+        "collective_comm",
+    ]
 )
 
 _CREATE = """
@@ -61,6 +92,7 @@ class Loaded:
         events_repaired: Events of which something was altered.
         events_dropped: Elements of the event arrays that were left out.
         problems: Rows for ``quality``.
+        no_trace: Whether it is whole JSON that never meant to be a trace.
     """
 
     sha256: str = ""
@@ -75,11 +107,10 @@ class Loaded:
     events_repaired: int = 0
     events_dropped: int = 0
     problems: list[Problem] = field(default_factory=list)
+    no_trace: bool = False
 
 
-def load(
-    source: str, con: duckdb.DuckDBPyConnection, *, generic: bool = False, limits: Limits = LIMITS
-) -> Loaded:
+def load(source: str, con: duckdb.DuckDBPyConnection, *, generic: bool = False, limits: Limits = LIMITS) -> Loaded:
     """Read one file into the table ``raw`` of ``con``; see ``Loaded`` for what is returned.
 
     ``raw(event_id BIGINT, ph, cat, name, pid, tid VARCHAR, ts_ns, dur_ns BIGINT, args JSON)`` holds every
@@ -132,9 +163,7 @@ def _read(text: TraceText, intake: Intake, limits: Limits) -> str:
     return ""
 
 
-def _judge(
-    loaded: Loaded, text: TraceText, intake: Intake, con: duckdb.DuckDBPyConnection, generic: bool
-) -> Loaded:
+def _judge(loaded: Loaded, text: TraceText, intake: Intake, con: duckdb.DuckDBPyConnection, generic: bool) -> Loaded:
     """Tidy the rows, and say what state the file is in."""
     documents = intake.documents
     headers, damaged = zip(*(d.parse() for d in documents), strict=True)
@@ -200,7 +229,7 @@ def _events(count: int) -> str:
 
 def _quarantine(loaded: Loaded, con: duckdb.DuckDBPyConnection, reason: str) -> Loaded:
     con.execute("DELETE FROM raw_rows")
-    loaded.verdict, loaded.reason, loaded.events = "quarantined", f"the file {reason}", 0
+    loaded.verdict, loaded.reason, loaded.events = "quarantined", reason, 0
     loaded.events_repaired = 0
     return loaded
 
@@ -213,9 +242,7 @@ def _format(con: duckdb.DuckDBPyConnection, header: dict[str, Any]) -> str:
     return "chrome" if events else "unknown"
 
 
-def _unusable(
-    loaded: Loaded, intake: Intake, con: duckdb.DuckDBPyConnection, cut_off: bool, generic: bool
-) -> str:
+def _unusable(loaded: Loaded, intake: Intake, con: duckdb.DuckDBPyConnection, cut_off: bool, generic: bool) -> str:
     """Return why no event of the file is used, or ''."""
     ((events,),) = con.execute("SELECT count(ph) FROM raw_rows").fetchall()
     if not events:
@@ -224,6 +251,7 @@ def _unusable(
         if cut_off:
             return "is cut before its first whole event"
         if not any(d.arrays for d in intake.documents) or intake.documents[0].bare:
+            loaded.no_trace = True
             return "is JSON without trace events"
         return "has a header but no events"
     if loaded.format == "chrome" and not generic:
@@ -260,7 +288,5 @@ def _base(header: dict[str, Any], damaged: bool, con: duckdb.DuckDBPyConnection)
 def _pair(loaded: Loaded, con: duckdb.DuckDBPyConnection) -> None:
     pairs, alone = pair_begin_end(con)
     if alone:
-        sentence = (
-            f"{_events(alone)} of kind B or E without a partner, next to {pairs:,} pairs, have no duration."
-        )
+        sentence = f"{_events(alone)} of kind B or E without a partner, next to {pairs:,} pairs, have no duration."
         loaded.problems.append(Problem("unpaired", alone, sentence))

@@ -40,9 +40,7 @@ def _fix_quotes(text: str) -> str:
     return _VALUE.sub(escape, text)
 
 
-without_nonfinite = _outside(
-    r"(?<=[:\[,\s])[-+]?(?:nan|inf(?:inity)?)(?:\(\w+\))?(?=\s*[,}\]])", lambda m: "null"
-)
+without_nonfinite = _outside(r"(?<=[:\[,\s])[-+]?(?:nan|inf(?:inity)?)(?:\(\w+\))?(?=\s*[,}\]])", lambda m: "null")
 _decimal_points = _outside(r":\s*[-+]?\d+,\d+(?=\s*[,}])", lambda m: m.group().replace(",", "."))
 _nulls = _outside(r":(?=\s*[,}])", lambda m: ":null")
 _no_trailing = _outside(r",(?=\s*[}\]])", lambda m: "")

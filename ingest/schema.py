@@ -18,9 +18,26 @@ import pyarrow as pa
 SCHEMA = "stepscope/run/1"
 SCHEMA_FAMILY = "stepscope/run/"
 
-KINDS = ["step", "operator", "python", "annotation", "dataloader", "runtime", "kernel", "copy", "memset", "sync", "collective", "memory", "device_annotation", "overhead", "counter", "other"]
+KINDS = [
+    "step",
+    "operator",
+    "python",
+    "annotation",
+    "dataloader",
+    "runtime",
+    "kernel",
+    "copy",
+    "memset",
+    "sync",
+    "collective",
+    "memory",
+    "device_annotation",
+    "overhead",
+    "counter",
+    "other",
+]
 CLASSES = ("compute", "communication", "copy", "unclassified")
-FLAGS = ("untimed", "clipped", "before_launch", "foreign_clock", "orphan")
+FLAGS = ("untimed", "clipped", "overrun", "before_launch", "foreign_clock", "orphan")
 
 # The ledger's categories, in order of priority: each takes only time that earlier ones did not.
 LEDGER_CATEGORIES = (
@@ -134,9 +151,7 @@ KERNELS = _schema(
     max_ns=_i64,
 )
 
-OPERATORS = _schema(
-    capture_id=_i64, name=_str, calls=_i64, host_ns=_i64, host_self_ns=_i64, device_ns=_i64
-)
+OPERATORS = _schema(capture_id=_i64, name=_str, calls=_i64, host_ns=_i64, host_self_ns=_i64, device_ns=_i64)
 
 BATCHES = _schema(
     capture_id=_i64,
@@ -199,7 +214,25 @@ TIMER = _schema(
 )
 
 # One JSON object a collector session under RUN/sessions/rank=00003/<session>.json.
-SESSION_KEYS = ["session", "rank", "world_size", "local_rank", "host", "pid", "backend", "devices", "device_name", "device_memory", "cores", "torch", "python", "command", "loaders", "started_ns", "clock_offset_ns"]
+SESSION_KEYS = [
+    "session",
+    "rank",
+    "world_size",
+    "local_rank",
+    "host",
+    "pid",
+    "backend",
+    "devices",
+    "device_name",
+    "device_memory",
+    "cores",
+    "torch",
+    "python",
+    "command",
+    "loaders",
+    "started_ns",
+    "clock_offset_ns",
+]
 
 CAPTURE_TABLES: dict[str, pa.Schema] = {
     "events": EVENTS,

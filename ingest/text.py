@@ -83,9 +83,7 @@ class TraceText:
             if text > self.limits.text_bytes:
                 raise Refused(f"holds more than {self.limits.text_bytes:,} bytes of text, the limit")
             if text > _RATIO_FROM and text > self.limits.ratio * self.size:
-                raise Refused(
-                    f"expands more than {self.limits.ratio} times: a decompression bomb, not a trace"
-                )
+                raise Refused(f"expands more than {self.limits.ratio} times: a decompression bomb, not a trace")
             yield chunk
 
     def drain(self) -> None:

@@ -48,8 +48,7 @@ def pair_begin_end(con: duckdb.DuckDBPyConnection) -> tuple[int, int]:
         The number of pairs and the number of events without a partner.
     """
     rows = con.execute(
-        "SELECT rowid, ph, pid, tid, ts_ns FROM raw_rows WHERE ph IN ('B', 'E') "
-        "ORDER BY ts_ns NULLS LAST, rowid"
+        "SELECT rowid, ph, pid, tid, ts_ns FROM raw_rows WHERE ph IN ('B', 'E') ORDER BY ts_ns NULLS LAST, rowid"
     ).fetchall()
     open_: dict[tuple[str | None, str | None], list[tuple[int, int]]] = {}
     begins, ends, durations = [], [], []

@@ -14,8 +14,8 @@ _HOME = {
     "watch": "stepscope.collect",
     "profile": "stepscope.collect",
     "every": "stepscope.collect",
-    "open_run": "stepscope.analyze",
-    "Run": "stepscope.analyze",
+    "open_run": "stepscope.api",
+    "Run": "stepscope.api",
     "ingest": "stepscope.pipeline",
     "StepscopeError": "stepscope.ingest.errors",
 }

@@ -2,6 +2,7 @@
 
 import fsspec
 import pytest
+
 from stepscope.ingest.discover import Found, discover
 from stepscope.ingest.errors import StepscopeError
 
@@ -77,9 +78,7 @@ def test_globs(tree):
     assert sources(discover(["d/de*"])) == ["d/deep/er/c.pt.trace.json"]
 
 
-@pytest.mark.parametrize(
-    "missing", ["nowhere.json", "nothing/", "no*.json", "memory://none/x.json", "file:///no/x"]
-)
+@pytest.mark.parametrize("missing", ["nowhere.json", "nothing/", "no*.json", "memory://none/x.json", "file:///no/x"])
 def test_missing_input_is_one_sentence(tree, missing):
     with pytest.raises(StepscopeError) as caught:
         discover(["d", missing])

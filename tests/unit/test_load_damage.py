@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
+
 from stepscope.ingest.load import Limits, Loaded, load
 
 HEADER = '{\n"schemaVersion": 1,\n"deviceProperties": [{"id": 0, "name": "GPU"}],\n"traceEvents": [\n'
@@ -77,9 +78,7 @@ def test_nonfinite_argument(path, value):
 
 
 def test_nonfinite_in_the_last_event(path):
-    loaded, rows = read(
-        path, HEADER + ONE + ",\n" + event(dur="inf", args="{}").replace(', "args": {}', "") + "]}"
-    )
+    loaded, rows = read(path, HEADER + ONE + ",\n" + event(dur="inf", args="{}").replace(', "args": {}', "") + "]}")
     assert rows[1] == ("bad", 15000, None, None)
     assert loaded.verdict == "repaired"
 
@@ -135,9 +134,7 @@ def test_unescaped_quotes_and_newlines_in_the_info_array(path):
     assert loaded.verdict == "repaired"
 
 
-@pytest.mark.parametrize(
-    "junk", ["@@@@", '{"ph": "X", "name": oops}', '{"ph": "X", "dur": 5-, "name": "x"}', "{{{"]
-)
+@pytest.mark.parametrize("junk", ["@@@@", '{"ph": "X", "name": oops}', '{"ph": "X", "dur": 5-, "name": "x"}', "{{{"])
 def test_what_cannot_be_read_is_dropped(path, junk):
     loaded, rows = read(path, trace(ONE, junk, TWO))
     assert rows == [ROW_ONE, ROW_TWO]
@@ -178,9 +175,7 @@ def test_times_are_exact(path, ts, ns):
     assert rows[1] == ("\x01", ns, 1000, '{"a":3}')
 
 
-@pytest.mark.parametrize(
-    "ts", ['"soon"', '""', "9223372036854775.808", "1e400", "[1]", "99999999999999999999"]
-)
+@pytest.mark.parametrize("ts", ['"soon"', '""', "9223372036854775.808", "1e400", "[1]", "99999999999999999999"])
 def test_unusable_times(path, ts):
     loaded, rows = read(path, trace(ONE, event(ts=ts), TWO))
     assert rows == [ROW_ONE, ("bad", None, 1000, '{"a":3}'), ROW_TWO]
@@ -280,9 +275,7 @@ def test_interleaved_writers(path, block):
 
 def test_rank_in_arguments_is_not_the_header(path):
     args = '{"rank": 5, "distributedInfo": {"rank": 9}, "baseTimeNanoseconds": 7}'
-    loaded, _ = read(
-        path, HEADER.replace('"deviceProp', '"INFO": ["a "b"], "deviceProp') + event(args=args) + TAIL
-    )
+    loaded, _ = read(path, HEADER.replace('"deviceProp', '"INFO": ["a "b"], "deviceProp') + event(args=args) + TAIL)
     assert "distributedInfo" not in loaded.header
     assert loaded.base_ns == 1700000000000000000
 
@@ -318,9 +311,7 @@ def test_missing_file_is_told_not_raised(tmp_path):
 
 
 def test_cut_at_every_byte(path):
-    text = trace(
-        ONE, TWO, event(args='{"l": [{"name": "n", "ph": "X"}, {"ph": "}"}], "s": "a},{\\"ph\\": \\"X\\"}"}')
-    )
+    text = trace(ONE, TWO, event(args='{"l": [{"name": "n", "ph": "X"}, {"ph": "}"}], "s": "a},{\\"ph\\": \\"X\\"}"}'))
     whole = json.loads(text)["traceEvents"]
     ends, at = [], len(HEADER)
     for _ in whole:

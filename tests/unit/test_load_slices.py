@@ -6,15 +6,14 @@ from decimal import Decimal
 import duckdb
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from stepscope.ingest.load import Limits, load
 from stepscope.ingest.slices import cut, find_close
 
 # Text that looks like the edges of events, next to any other text.
 TEXT = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
-    st.lists(
-        st.sampled_from(['"', "\\", "{", "}", "[", "]", ",", ":", '},{"ph":"X"', '}],"', "é", "\n"])
-    ).map("".join),
+    st.lists(st.sampled_from(['"', "\\", "{", "}", "[", "]", ",", ":", '},{"ph":"X"', '}],"', "é", "\n"])).map("".join),
 )
 NUMBER = st.one_of(
     st.integers(-(2**80), 2**80),
@@ -24,15 +23,11 @@ VALUE = st.recursive(
     st.one_of(st.none(), st.booleans(), NUMBER, TEXT),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
-        st.dictionaries(
-            st.one_of(TEXT, st.sampled_from(["ph", "name", "ts", "traceEvents"])), inner, max_size=3
-        ),
+        st.dictionaries(st.one_of(TEXT, st.sampled_from(["ph", "name", "ts", "traceEvents"])), inner, max_size=3),
     ),
     max_leaves=6,
 )
-TIME = st.one_of(
-    st.none(), st.integers(-(10**15), 2 * 10**15), st.decimals(-1000, 10**15, places=3).map(Decimal)
-)
+TIME = st.one_of(st.none(), st.integers(-(10**15), 2 * 10**15), st.decimals(-1000, 10**15, places=3).map(Decimal))
 EVENT = st.fixed_dictionaries(
     {"ph": st.sampled_from(["X", "M", "s", "f", "i"]), "name": TEXT},
     optional={
@@ -105,9 +100,7 @@ def test_slicing_anywhere_changes_nothing(tmp_path, events, indent, ascii_only, 
     path.write_text(text, encoding="utf-8")
     with duckdb.connect() as con:
         loaded = load(str(path), con, limits=Limits(slice_bytes=size))
-        rows = con.execute(
-            "SELECT ph, cat, name, pid, tid, ts_ns, dur_ns, args FROM raw ORDER BY event_id"
-        ).fetchall()
+        rows = con.execute("SELECT ph, cat, name, pid, tid, ts_ns, dur_ns, args FROM raw ORDER BY event_id").fetchall()
         ids = con.execute("SELECT event_id FROM raw ORDER BY 1").fetchall()
     assert ids == [(i,) for i in range(len(events))]
     assert [(*row[:7], row[7] and json.loads(row[7])) for row in rows] == [expected(e) for e in events]
@@ -126,9 +119,7 @@ def test_cutting_loses_no_byte(text, size, chunk):
 def test_close_is_the_end_of_the_events_not_of_a_list_after_them():
     text = b'{"ph":"X","args":{"l":[{"a":1}]}}],"deviceProperties":[{"id":0}],"x":1}'
     assert find_close(text, bare=False) == text.index(b'],"deviceProperties')
-    assert find_close(text[: text.index(b',"deviceProperties')], bare=True) == text.index(
-        b'],"deviceProperties'
-    )
+    assert find_close(text[: text.index(b',"deviceProperties')], bare=True) == text.index(b'],"deviceProperties')
     assert find_close(b'{"ph":"X","args":{"l":[{"a":1}', bare=False) is None
 
 
@@ -141,7 +132,5 @@ def test_many_slices_keep_the_order(tmp_path):
         with duckdb.connect() as con:
             con.execute("SET threads = 4")
             load(str(path), con, limits=Limits(slice_bytes=size))
-            query = (
-                "SELECT count(*), bool_and(name = 'k' || event_id AND ts_ns = event_id * 1000 + 1) FROM raw"
-            )
+            query = "SELECT count(*), bool_and(name = 'k' || event_id AND ts_ns = event_id * 1000 + 1) FROM raw"
             assert con.execute(query).fetchall() == [(n, True)]

@@ -1,0 +1,85 @@
+"""What a finding is, and the rules all of them share."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from ..run import Run
+
+LEAST_SHARE = 0.01  # below 1 % of the step there is no finding
+EVIDENCE_ROWS = 20
+
+FINDINGS = pa.schema(
+    {
+        "finding_id": pa.string(),
+        "kind": pa.string(),
+        "severity": pa.string(),
+        "rank": pa.int64(),
+        "step_scope": pa.string(),
+        "lost_ns_per_step": pa.int64(),
+        "share": pa.float64(),
+        "confidence": pa.string(),
+        "sentence": pa.string(),
+        "advice": pa.string(),
+        "evidence_sql": pa.string(),
+        "evidence_rows": pa.string(),  # JSON array of row objects, the first EVIDENCE_ROWS
+    }
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding. ``lost_ns_per_step`` is what a change could win at most; None where that is unknown."""
+
+    kind: str
+    sentence: str
+    advice: str
+    evidence_sql: str
+    evidence_rows: str
+    confidence: str  # high, medium, low
+    severity: str = "info"  # high, medium, low, info
+    lost_ns_per_step: int | None = None
+    share: float | None = None
+    rank: int | None = None  # None: it concerns the whole job
+    step_scope: str = "complete profiled steps"
+
+
+def severity(share: float) -> str:
+    """Return the severity of losing a share of the step: high from 15 %, medium from 5 %, else low."""
+    return "high" if share >= 0.15 else "medium" if share >= 0.05 else "low"
+
+
+def evidence(run: Run, sql: str) -> tuple[str, str]:
+    """Return the SQL as it stands alone and the first of its rows as JSON."""
+    query = " ".join(line for line in (line.strip() for line in sql.splitlines()) if line and not line.startswith("--"))
+    relation = run.con.sql(query).limit(EVIDENCE_ROWS)
+    rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+    return query, json.dumps(rows, default=str)
+
+
+def ms(ns: float) -> str:
+    """Write a duration for a sentence: three significant digits, in the unit that reads best."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if abs(ns) >= size:
+            value = ns / size
+            return f"{value:.{max(0, 2 - len(str(int(abs(value)))) + 1)}f} {unit}"
+    return f"{ns:.0f} ns"
+
+
+def percent(share: float) -> str:
+    """Write a share for a sentence."""
+    return f"{share * 100:.1f} %"
+
+
+def findings_table(found: list[Finding]) -> pa.Table:
+    """Return findings as the table ``findings``, ids stable for the same kind, rank and place."""
+    rows: list[dict[str, Any]] = []
+    for one in found:
+        name = one.kind if one.rank is None else f"{one.kind}-rank{one.rank}"
+        rows.append({"finding_id": name, **asdict(one)})
+    return pa.Table.from_pylist(rows, schema=FINDINGS)

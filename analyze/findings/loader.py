@@ -1,0 +1,88 @@
+"""loader_bound: the step waits for data while nothing else is at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...ingest.rows import first_row
+from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
+from .shares import CATEGORY_SQL, category, has_device_work, on_ranks
+
+if TYPE_CHECKING:
+    from ..run import Run
+
+TIMER_SQL = """
+    select rank, count(*) as steps, avg(coalesce(wait_ns, 0)) as mean_ns, avg(end_ns - start_ns) as step_ns,
+        sum(wait_ns) / sum(end_ns - start_ns) as share, max(wait_ns) as longest_ns
+    from timer
+    where not coalesce(profiled, false)
+        and step > (select min(first.step) from timer first where first.rank = timer.rank)
+    group by rank having count(wait_ns) > 0 order by mean_ns desc, rank
+"""
+
+
+def find(run: Run) -> Iterator[Finding]:
+    """Find exposed loader waits in profiled steps, else in the always-on rows."""
+    shares = category(run, "data_wait")
+    if shares and shares[0].share >= LEAST_SHARE:
+        worst = shares[0]
+        sql, rows = evidence(run, CATEGORY_SQL.format(category="data_wait"))
+        yield Finding(
+            "loader_bound",
+            f"Input-bound: each step waits {ms(worst.mean_ns)} for the data loader while nothing else is at work, "
+            f"{percent(worst.share)} of a {ms(worst.step_ns)} step{on_ranks(shares)}.",
+            _advice(run, worst.rank),
+            sql,
+            rows,
+            confidence="high" if worst.steps >= 3 else "low",
+            severity=severity(worst.share),
+            lost_ns_per_step=round(worst.mean_ns),
+            share=worst.share,
+        )
+        return
+    yield from _from_timer(run, shares[0].share if shares else None)
+
+
+def _from_timer(run: Run, profiled_share: float | None) -> Iterator[Finding]:
+    """Look at the steps that no window saw: a stall every 32 steps is in none of three."""
+    row = first_row(run.con.sql(TIMER_SQL))
+    if row is None or row[4] is None or row[4] < LEAST_SHARE or row[1] < 3:
+        return
+    rank, steps, mean, step, share, longest = row
+    device = has_device_work(run)
+    window = "" if profiled_share is None else f" The profiled steps show {percent(profiled_share)} only."
+    hidden = " How much of it queued device work hides is not recorded." if device or profiled_share is None else ""
+    sql, rows = evidence(run, TIMER_SQL)
+    yield Finding(
+        "loader_bound",
+        f"Input-bound outside the windows: over {steps} steps the loop waits {ms(mean)} a step for the data loader, "
+        f"{percent(share)} of a {ms(step)} step, at the longest {ms(longest)}.{window}{hidden}",
+        _advice(run, rank),
+        sql,
+        rows,
+        confidence="low" if hidden else "high",
+        severity=severity(share),
+        lost_ns_per_step=round(mean),
+        share=share,
+        step_scope="always-on steps",
+    )
+
+
+def _advice(run: Run, rank: int) -> str:
+    row = first_row(run.con.execute("select bool_or(workers) from batches where rank = ?", [rank]))
+    workers = row[0] if row else None
+    if workers is False:
+        return (
+            "Load in worker processes: DataLoader(num_workers=4, persistent_workers=True), with pin_memory=True on a GPU. "
+            "Loading then overlaps the step; at best all of this wait is won."
+        )
+    if workers:
+        return (
+            "The workers do not keep up: raise num_workers or prefetch_factor while cores are free, else make a sample "
+            "cheaper (decode less, cache converted samples). At best all of this wait is won."
+        )
+    return (
+        "Prepare batches ahead of the step: a torch DataLoader with num_workers > 0, or a prefetching thread around this "
+        "iterable. At best all of this wait is won."
+    )

@@ -1,0 +1,114 @@
+"""The arithmetic that must hold in every run, checked every time one is opened for an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+
+from ..ingest.rows import first_row
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """A check: its query returns one row (checked, broken, worst_ns); worst_ns is 0 when it holds everywhere."""
+
+    name: str
+    sentence: str
+    sql: str
+
+
+INVARIANTS = (
+    Invariant(
+        "ledger_closes",
+        "The ledger's categories of every profiled step sum to its wall time, to the nanosecond.",
+        """
+        with sums as (select rank, step, sum(ns) as ns from ledger group by all)
+        select count(*), count(*) filter (ns is distinct from dur_ns), coalesce(max(abs(coalesce(ns, 0) - dur_ns)), 0)
+        from capture_steps left join sums using (rank, step)
+        """,
+    ),
+    Invariant(
+        "no_negative_time",
+        "No category of any step is negative.",
+        "select count(*), count(*) filter (ns < 0), coalesce(max(-ns) filter (ns < 0), 0) from ledger",
+    ),
+    Invariant(
+        "busy_within_span",
+        "Devices are busy for no longer than their span: utilisation is at most 100 %.",
+        """
+        select count(*), count(*) filter (busy_ns > span_ns or idle_ns < 0), coalesce(max(greatest(busy_ns - span_ns, 0)), 0)
+        from device_time
+        """,
+    ),
+    Invariant(
+        "overlap_within_both",
+        "Communication hidden by compute is no longer than either.",
+        """
+        select count(*), count(*) filter (overlapped_comm_ns > least(comm_ns, compute_ns)),
+            coalesce(max(greatest(overlapped_comm_ns - least(comm_ns, compute_ns), 0)), 0)
+        from device_time
+        """,
+    ),
+    Invariant(
+        "comm_splits",
+        "Exposed and overlapped communication sum to communication.",
+        """
+        select count(*), count(*) filter (exposed_comm_ns + overlapped_comm_ns <> comm_ns),
+            coalesce(max(abs(exposed_comm_ns + overlapped_comm_ns - comm_ns)), 0)
+        from device_time
+        """,
+    ),
+    Invariant(
+        "busy_adds_up",
+        "Busy time is compute, exposed communication, exposed copies and unclassified work, each counted once.",
+        """
+        select count(*),
+            count(*) filter (compute_ns + exposed_comm_ns + exposed_copy_ns + unclassified_ns <> busy_ns),
+            coalesce(max(abs(compute_ns + exposed_comm_ns + exposed_copy_ns + unclassified_ns - busy_ns)), 0)
+        from device_time
+        """,
+    ),
+    Invariant(
+        "exposed_within_wait",
+        "The exposed part of a loader wait or a collective is no longer than the whole.",
+        """
+        select count(*), count(*) filter (part < 0 or part > whole), coalesce(max(greatest(part - whole, -part, 0)), 0)
+        from (
+            select exposed_ns as part, wait_ns as whole from batches where exposed_ns is not null
+            union all
+            select exposed_ns, end_ns - start_ns from collectives where exposed_ns is not null
+        )
+        """,
+    ),
+    Invariant(
+        "steps_apart",
+        "The steps of a capture follow one another without overlap.",
+        """
+        with pairs as (
+            select end_ns - lead(start_ns) over (partition by rank, capture order by start_ns, step) as overlap
+            from capture_steps
+        )
+        select count(*), count(*) filter (overlap > 0), coalesce(max(greatest(overlap, 0)), 0) from pairs
+        """,
+    ),
+)
+
+
+def check(con: duckdb.DuckDBPyConnection) -> list[dict[str, object]]:
+    """Return a row an invariant: name, holds (None when there was nothing to check), checked, broken, worst_ns, sentence, sql."""
+    rows = []
+    for one in INVARIANTS:
+        checked, broken, worst = first_row(con.execute(one.sql)) or (0, 0, 0)
+        rows.append(
+            {
+                "name": one.name,
+                "holds": broken == 0 if checked else None,
+                "checked": checked,
+                "broken": broken,
+                "worst_ns": int(worst),
+                "sentence": one.sentence,
+                "sql": " ".join(one.sql.split()),
+            }
+        )
+    return rows

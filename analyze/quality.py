@@ -1,0 +1,77 @@
+"""What only the whole run can say about how far its numbers are to be trusted."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+
+from ..ingest.resolve import Resolved
+
+RUN_QUALITY = pa.schema(
+    {
+        "source": pa.string(),
+        "rank": pa.int64(),
+        "rule": pa.string(),
+        "count": pa.int64(),
+        "effect_ns": pa.int64(),
+        "sentence": pa.string(),
+    }
+)
+
+Row = tuple[str | None, int | None, str, int, int | None, str]
+
+
+def run_quality(con: duckdb.DuckDBPyConnection, resolved: list[Resolved]) -> pa.Table:
+    """Return the rows of ``quality`` that no single capture can write."""
+    rows: list[Row] = [
+        (one.record["source"], one.rank, _rule(one), 1, None, f"{one.record['source']} {one.reason}.")
+        for one in resolved
+        if one.reason
+    ]
+    rows += [
+        (one.record["source"], one.rank, "rank_inferred", 1, None, _inferred(one))
+        for one in resolved
+        if one.capture is not None and one.rank_source != "distributedInfo"
+    ]
+    rows += _representative(con)
+    return pa.Table.from_pylist([dict(zip(RUN_QUALITY.names, row, strict=True)) for row in rows], schema=RUN_QUALITY)
+
+
+def _rule(one: Resolved) -> str:
+    if one.capture is None:
+        return "duplicate_source"
+    if "overlaps" in one.reason:
+        return "rank_conflict"
+    return "base_lost" if one.relative else "base_adopted"
+
+
+def _inferred(one: Resolved) -> str:
+    how = {
+        "filename": "is taken from the file's name",
+        "order": "is its place in the order of start times",
+        "none": "is assumed: the trace names none",
+    }
+    return f"Rank {one.rank} of {one.record['source']} {how[one.rank_source]}."
+
+
+def _representative(con: duckdb.DuckDBPyConnection) -> list[Row]:
+    """Compare each rank's profiled steps with the steps that only the timer saw."""
+    medians = con.execute(
+        """
+        select rank, median(dur_ns) filter (source <> 'timer') as window_ns, median(dur_ns) filter (source = 'timer') as run_ns,
+            count(*) filter (source = 'timer') as timed
+        from steps where complete group by rank having window_ns > 0 and timed >= 10 order by rank
+        """
+    ).fetchall()
+    return [
+        (
+            None,
+            rank,
+            "window_against_run",
+            timed,
+            int(window - run),
+            f"Rank {rank}: the median profiled step took {window / 1e6:.3f} ms, the median of the {timed} steps outside "
+            f"windows {run / 1e6:.3f} ms ({(window / run - 1) * 100:+.1f} %: the profiler's own cost and chance).",
+        )
+        for rank, window, run, timed in medians
+    ]

@@ -1,0 +1,55 @@
+-- The collectives of a capture: communication kernels on a device, or host spans of a CPU backend.
+-- What a collective is comes from the kernel's own metadata, else from the annotation or operator that launched it
+-- (nccl:all_reduce with its input's shape), else from its name. An input tells the whole buffer of all operations but
+-- all_gather, whose buffer is the output: its bytes are then unknown.
+-- Parameters: none; names come as variables (collective_ops, dtype_bytes, comm_launcher).
+-- Columns: event_id, step, pg, seq, op, bytes (of the whole buffer), dtype, group_size, start_ns (ns since the epoch), end_ns
+with found as (
+    select
+        e.event_id, e.step, e.name, e.start_ns, e.start_ns + e.dur_ns as end_ns,
+        json_extract_string(e.args, [
+            '$."Collective name"', '$.dtype', '$."In msg nelems"', '$."Out msg nelems"', '$."Group size"',
+            '$."Process Group Name"', '$.Seq'
+        ]) as meta,
+        case when e.kind = 'collective' then e.name else scope.name end as scope_name,
+        case when e.kind = 'collective' then e.args else scope.args end as scope_args
+    from events e
+    left join nesting n on n.event_id = e.parent_id
+    left join events scope on scope.event_id = n.scope_id and regexp_matches(scope.name, getvariable('comm_launcher'))
+    where e.dur_ns is not null and e.class = 'communication' and e.kind in ('kernel', 'collective')
+      and not coalesce(list_contains(e.flags, 'foreign_clock'), false)
+),
+named as (
+    select
+        *,
+        list_filter(
+            getvariable('collective_ops'),
+            lambda one: regexp_matches(coalesce(meta[1], scope_name, name), '(?i)' || one.pattern)
+        )[1].op as op,
+        greatest(try_cast(meta[3] as bigint), try_cast(meta[4] as bigint)) as told_elements,
+        json_extract_string(scope_args, '$."Input type"[0]') as input_type,
+        list_sum(list_transform(
+            try_cast(json_extract(scope_args, '$."Input Dims"') as bigint[][]), lambda dims: list_product(dims)
+        )) as input_elements
+    from found
+),
+sized as (
+    select
+        *,
+        coalesce(meta[2], input_type) as told_dtype,
+        coalesce(told_elements, case when op not in ('all_gather', 'barrier') then input_elements end) as elements
+    from named
+)
+select
+    event_id,
+    step,
+    meta[6] as pg,
+    try_cast(meta[7] as bigint) as seq,
+    op,
+    (elements * getvariable('dtype_bytes')[lower(told_dtype)])::bigint as bytes,
+    nullif(told_dtype, '') as dtype,
+    try_cast(meta[5] as bigint) as group_size,
+    start_ns,
+    end_ns
+from sized
+order by start_ns, event_id

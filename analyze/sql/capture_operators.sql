@@ -1,0 +1,32 @@
+-- Operators of a capture by name: host time, host time outside inner operators and runtime calls (as
+-- torch.profiler's self time), and the device time they launched.
+-- Device work belongs to the innermost operator around its launch.
+-- Parameters: $capture_id.
+-- Columns: capture_id, name, calls, host_ns, host_self_ns, device_ns (NULL when the capture has no device work)
+with operators as (
+    select event_id, name, dur_ns from events where kind = 'operator' and dur_ns is not null
+),
+inner_time as (
+    select n.operator_id as event_id, sum(e.dur_ns) as ns
+    from events e join nesting n using (event_id) left join events parent on parent.event_id = n.parent_id
+    where n.operator_id is not null and e.dur_ns is not null
+      and (e.kind = 'operator' or (e.kind = 'runtime' and parent.kind <> 'runtime'))
+    group by all
+),
+launched as (
+    select n.operator_id as event_id, sum(e.dur_ns) as ns
+    from events e join nesting n on n.event_id = e.parent_id
+    where e.kind in ('kernel', 'copy', 'memset') and e.dur_ns is not null and n.operator_id is not null
+      and not coalesce(list_contains(e.flags, 'foreign_clock'), false)
+    group by all
+)
+select
+    $capture_id::bigint as capture_id,
+    o.name,
+    count(*) as calls,
+    sum(o.dur_ns)::bigint as host_ns,
+    sum(o.dur_ns - coalesce(i.ns, 0))::bigint as host_self_ns,
+    case when exists (select 1 from physics) then sum(coalesce(l.ns, 0))::bigint end as device_ns
+from operators o left join inner_time i using (event_id) left join launched l using (event_id)
+group by o.name
+order by host_self_ns desc, o.name

@@ -1,0 +1,192 @@
+"""The tables and views every run answers (DESIGN, "A run"), over its Parquet files.
+
+Files hold a capture in its own terms. Here rank, capture number, job step and the epoch's clock are put in their
+place from what the sources mean together, so that a new source changes no old file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from ..ingest.manifest import known_records
+from ..ingest.resolve import Resolved, resolve
+from ..ingest.schema import CAPTURE_TABLES, SOURCES
+from ..ingest.sessions import Session, read_sessions, timer_files
+from ..ingest.writer import table_path
+from .ranks import RANKS, rank_rows
+
+CAPTURES = pa.schema(
+    {
+        "capture_id": pa.int64(),
+        "rank": pa.int64(),
+        "capture": pa.int64(),
+        "source": pa.string(),
+        "session": pa.string(),
+        "shift_ns": pa.int64(),
+        "step_base": pa.int64(),
+        "counted": pa.bool_(),  # whether its steps enter averages
+        "relative": pa.bool_(),  # whether its stamps stand on no shared clock
+    }
+)
+
+_PLACED = "c.rank, c.capture"
+_VIEWS = {
+    "events": f"""
+        select {_PLACED}, event_id, kind, name, class, device, stream, thread, start_ns + c.shift_ns as start_ns,
+            dur_ns, raw_dur_ns, correlation, external_id, parent_id, step + c.step_base as step, flags, args
+        from {{files}} join captures c using (capture_id)""",
+    "capture_steps": f"""
+        select {_PLACED}, step + c.step_base as step, label, start_ns + c.shift_ns as start_ns,
+            end_ns + c.shift_ns as end_ns, dur_ns, t.source, complete and c.counted as complete,
+            coalesce(reason, case when not c.counted then 'belongs to a capture that conflicts with another' end) as reason
+        from {{files}} t join captures c using (capture_id)""",
+    "ledger": """
+        select c.rank, step + c.step_base as step, category, ns, c.capture
+        from {files} join captures c using (capture_id)""",
+    "device_time": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
+    "kernels": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
+    "operators": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
+    "capture_batches": f"""
+        select {_PLACED}, batch, step + c.step_base as step, wait_start_ns + c.shift_ns as wait_start_ns, wait_ns,
+            exposed_ns, workers, 'profiler' as source
+        from {{files}} join captures c using (capture_id)""",
+    "collectives": f"""
+        select {_PLACED}, pg, seq, op, bytes, dtype, group_size, start_ns + c.shift_ns as start_ns,
+            end_ns + c.shift_ns as end_ns, wait_ns, transfer_ns, exposed_ns, algbw, busbw,
+            step + c.step_base as step, event_id
+        from {{files}} join captures c using (capture_id)""",
+    "memory": f"""
+        select {_PLACED}, device, t_ns + c.shift_ns as t_ns, allocated, reserved, event, size, address,
+            step + c.step_base as step
+        from {{files}} join captures c using (capture_id)""",
+    "capture_quality": """
+        select t.source, c.rank, rule, count, effect_ns, sentence from {files} t left join captures c using (capture_id)""",
+}
+_FILES_OF = {"capture_steps": "steps", "capture_batches": "batches", "capture_quality": "quality"}
+
+# Steps and batches come from two layers; a profiled step is not repeated by the timer's row of it.
+_LAYERED = """
+create view steps as
+select rank, capture, step, label, start_ns, end_ns, dur_ns, source, complete, reason from capture_steps
+union all
+select rank, null, step, null, start_ns, end_ns, end_ns - start_ns, 'timer', true, null
+from timer t anti join capture_steps s using (rank, step);
+
+create view batches as
+select rank, capture, batch, step, wait_start_ns, wait_ns, exposed_ns, workers, source from capture_batches
+union all
+select rank, null, row_number() over (partition by rank order by step) - 1, step, wait_start_ns, wait_ns, null, null, 'timer'
+from timer t anti join capture_batches b using (rank, step) where wait_ns is not null;
+
+-- The steps that averages are made of: the complete ones of counted captures, all of them when none is complete.
+create view judged as
+select s.rank, s.capture, s.step, s.dur_ns
+from capture_steps s join captures c using (rank, capture)
+where c.counted and (s.complete or not exists (select 1 from capture_steps where complete))
+"""
+
+
+@dataclass
+class RunTables:
+    """A connection that answers for a run, and what was needed to set it up."""
+
+    con: duckdb.DuckDBPyConnection
+    resolved: list[Resolved]
+    sessions: list[Session]
+
+
+def open_tables(run: Path) -> RunTables:
+    """Return a connection whose catalog has the run's tables and views, but for ``findings`` and ``quality``."""
+    con = duckdb.connect()
+    resolved = resolve(known_records(run))
+    sessions = read_sessions(run)
+    _register(con, "captures", [_capture_row(one) for one in resolved if one.capture is not None], CAPTURES)
+    for view, query in _VIEWS.items():
+        table = _FILES_OF.get(view, view)
+        con.execute(f"create view {view} as {query.format(files=_files(con, run, table, resolved))}")
+    _timer(con, run)
+    con.execute(_LAYERED)
+    _sources(con, resolved)
+    _register(con, "ranks", rank_rows(con, resolved, sessions), RANKS)
+    return RunTables(con, resolved, sessions)
+
+
+def _capture_row(one: Resolved) -> dict[str, Any]:
+    record = one.record
+    return {
+        "capture_id": record["capture_id"],
+        "rank": one.rank,
+        "capture": one.capture,
+        "source": record["source"],
+        "session": record["session"],
+        "shift_ns": one.shift_ns,
+        "step_base": one.step_base,
+        "counted": one.counted,
+        "relative": one.relative,
+    }
+
+
+def _register(con: duckdb.DuckDBPyConnection, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
+    con.register(f"{name}_rows", pa.Table.from_pylist(rows, schema=schema))
+    con.execute(f"create table {name} as from {name}_rows")
+    con.unregister(f"{name}_rows")
+
+
+def _files(con: duckdb.DuckDBPyConnection, run: Path, table: str, resolved: list[Resolved]) -> str:
+    """Return what a view of a table reads: the files of the run's sources, or an empty table of the right columns."""
+    name_of = {
+        (one.rank if one.capture is not None else one.record["claimed_rank"], one.record["sha256"]) for one in resolved
+    }
+    paths = [table_path(run, table, rank, sha256) for rank, sha256 in sorted(name_of, key=str)]
+    present = [str(path) for path in paths if path.exists()]
+    if present:
+        listed = ", ".join(_text(path) for path in present)
+        return f"read_parquet([{listed}], hive_partitioning = false)"
+    con.register(f"no_{table}_rows", CAPTURE_TABLES[table].empty_table())
+    con.execute(f"create table if not exists no_{table} as from no_{table}_rows")
+    return f"no_{table}"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _timer(con: duckdb.DuckDBPyConnection, run: Path) -> None:
+    con.register("timer_rows", timer_files(run))
+    # A step that several sessions of a rank did (a job restarted from a checkpoint) is told by the latest.
+    con.execute(
+        """
+        create table timer as from timer_rows
+        qualify row_number() over (partition by rank, step order by start_ns desc) = 1 order by rank, step
+        """
+    )
+    con.unregister("timer_rows")
+
+
+def _sources(con: duckdb.DuckDBPyConnection, resolved: list[Resolved]) -> None:
+    told = [*SOURCES.names, "rank", "capture"]
+    schema = pa.schema([*SOURCES, ("rank", pa.int64()), ("capture", pa.int64())])
+    rows = [
+        {
+            **one.record,
+            "rank": one.rank,
+            "capture": one.capture,
+            "rank_source": one.rank_source,
+            "reason": "; ".join(filter(None, [one.record["reason"], one.reason])),
+        }
+        for one in resolved
+    ]
+    _register(con, "all_sources", [{name: row[name] for name in told} for row in rows], schema)
+    con.execute(
+        """
+        create view sources as
+        select source, bytes, sha256, format, rank, capture, rank_source, verdict, reason, events, events_repaired,
+            events_dropped, detail
+        from all_sources order by source, sha256
+        """
+    )

@@ -1,0 +1,300 @@
+"""One process's collection into one run: joins the step timer, the windows and the files.
+
+A session lives from the first ``watch`` of a run to the end of the process, or as long as the block of
+``profile``. Every method that the training loop calls is guarded.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+import weakref
+from contextlib import AbstractContextManager, nullcontext, suppress
+from multiprocessing import util
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any, Literal
+
+from .. import __version__
+from ..ingest.writer import create_run, rank_dir, write_json
+from . import host
+from .convert import Converter
+from .guard import guarded
+from .recorder import Recorder
+from .steps import Loop, Steps
+from .timerlog import TimerLog, next_step
+from .windows import Requests, Window
+
+Bounds = Literal["loader", "call", "optimizer"]
+NO_SPAN: AbstractContextManager[Any] = nullcontext()
+TICK_NS = 50_000_000  # memory is read and requests are looked for no more often than this
+
+_open: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+class Session:
+    """Collects the steps of this process.
+
+    Args:
+        out: The run directory; any number of processes may share it.
+        window: When torch.profiler records, None for never.
+        keep_raw: Keep the raw Kineto files.
+        bounds: What ends a step: the driving loop's next request, the user's call or an optimizer's step.
+    """
+
+    what = "collector"
+
+    def __init__(
+        self,
+        out: str | os.PathLike[str],
+        window: Window | None,
+        keep_raw: bool = False,
+        bounds: Bounds = "loader",
+    ) -> None:
+        started = time.time_ns()
+        self._offset = started - perf_counter_ns()  # one for the whole session: durations stay monotonic
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(started // 10**9))
+        self.id = f"{stamp}-{os.getpid()}-{secrets.token_hex(3)}"
+        self.dead = False
+        self.run = Path(out).absolute()
+        self.bounds = bounds
+        self.steps = Steps()
+        self.converter = Converter(self.run, keep_raw)
+        self.recorder = Recorder(self.run, self._origin, self.converter.take)
+        self._requests = Requests(self.run, window.slow if window else None)
+        self._memory = host.Memory()
+        self._log: TimerLog | None = None
+        self._facts: dict[str, Any] = {
+            "session": self.id,
+            "rank": None,
+            "world_size": None,
+            "started_ns": started,
+            "clock_offset_ns": self._offset,
+            "loaders": [],
+            **dict.fromkeys(("local_rank", "backend", "devices", "device_name", "device_memory", "torch")),
+        }
+        self._window = window
+        self._wanted = False  # somebody asked for a window
+        self._seen_to = -1  # the step that windows were last seen to for
+        self._record_at = self._stop_at = 0
+        self._disturbed = False  # a window was opened or closed just before the step under way
+        self._driver: Loop | None = None
+        self._cost = 0  # ns that the collector spent since the last row
+        self._ticked = 0
+        self._start()
+
+    @guarded
+    def _start(self) -> None:
+        # Unlike atexit's, it also runs at the end of multiprocessing's children, in which mp.spawn trains.
+        self._finalizer = util.Finalize(None, self.close, exitpriority=10)
+        _open.add(self)
+        create_run(self.run, __version__)
+        self._requests.listen()
+        if host.rank_and_world() is not None:
+            self._settle()
+
+    # What the loop calls.
+
+    @guarded
+    def new_loop(self, loader: Any, iterator: Any, since: int) -> Loop:
+        """Take note of a new pass over ``loader``, begun ``since`` then."""
+        settings = host.loader_settings(loader)
+        if settings not in self._facts["loaders"]:
+            self._facts["loaders"].append(settings)
+            if self._log is not None:
+                self._write_facts()
+        # torch's own iterators write the span of their requests into traces themselves.
+        native = any(base.__name__ == "_BaseDataLoaderIter" for base in type(iterator).__mro__)
+        return Loop(type(loader).__name__, native, since, self.steps.round)
+
+    @guarded
+    def ask(self, loop: Loop) -> None:
+        """Take note that ``loop`` asks for a batch; its first request includes the making of the iterator."""
+        entered = perf_counter_ns()
+        steps, since = self.steps, loop.since
+        loop.since = None
+        if self._driver is None:
+            self._driver = loop
+        if steps.resumed_by(loop):
+            self._break_off()
+        if steps.fresh or steps.start is None:
+            self._begin(entered if since is None else since)
+        elif self.bounds == "loader" and loop is self._driver and steps.batches:
+            self._turn(entered)
+        left = perf_counter_ns()
+        steps.ask(left if since is None or since < steps.start else since)
+        self._cost += left - entered
+
+    @guarded
+    def got(self, loop: Loop) -> None:
+        """Take note that the batch ``loop`` asked for has come."""
+        self.steps.got(loop, perf_counter_ns())
+
+    @guarded
+    def leave(self, loop: Loop | None, exhausted: bool, late: bool = False) -> None:
+        """Take note, once, that ``loop`` is over, by the end of its loader or otherwise; or was some time ago."""
+        if loop is None or loop.over:
+            return
+        loop.over = True
+        entered = perf_counter_ns()
+        steps = self.steps
+        # A loop that calls step() every few batches may leave its last step open.
+        finished = exhausted and self.bounds == "call" and steps.fed_by(loop) > 0
+        if finished:
+            self._finish(entered)
+        driven = loop is self._driver
+        if driven:
+            self._driver = None
+        alone = steps.depends_on(loop) and (steps.batches > 0 or not late)
+        if alone or finished or (driven and self.bounds == "loader"):
+            self._break_off(finished)
+        self._cost += perf_counter_ns() - entered
+
+    def span(self, loop: Loop | None) -> AbstractContextManager[Any]:
+        """Return a context for a request of ``loop`` that shows in traces, where torch has none itself."""
+        if loop is None or loop.native or not self.recorder.recording:
+            return NO_SPAN
+        return self.recorder.span(f"enumerate(stepscope)#{loop.name}.__next__") or NO_SPAN
+
+    @guarded
+    def boundary(self) -> None:
+        """End the step under way here and begin the next one."""
+        entered = perf_counter_ns()
+        if self.steps.start is None or (self.steps.fresh and self.steps.ever_asked):
+            self._begin(entered)  # between loops no step is under way
+        else:
+            self._turn(entered)
+        self._cost += perf_counter_ns() - entered
+
+    @guarded
+    def begin_first(self) -> None:
+        """Begin the first step here; a request of a batch soon after begins it anew."""
+        self._begin(perf_counter_ns())
+        self.steps.fresh = True
+
+    def close(self) -> None:
+        """End the session: the open window ends, rows become Parquet, conversions are waited for."""
+        self.dead = True
+        self.let_go()
+        self._finalizer.cancel()
+        self.converter.close()
+
+    def let_go(self) -> None:
+        """Stop collecting and put everything in order."""
+        _open.discard(self)
+        self.recorder.stop()
+        self._requests.close()
+        if self._log is not None:
+            self._log.close()
+            with suppress(OSError):
+                self._write_facts()
+
+    # Steps and windows.
+
+    def _break_off(self, finished: bool = False) -> None:
+        """What is under way is no step, or a ``finished`` one: the next request begins anew, and no window spans it."""
+        self.steps.fresh = True
+        self.recorder.stop(finished)
+
+    def _turn(self, t: int) -> None:
+        self._finish(t)
+        self._begin(t)
+
+    def _begin(self, t: int) -> None:
+        """Begin the step under way, at ``t`` or once a window has been seen to: that is no part of a step."""
+        self._disturbed = self._see_to_windows()
+        self.steps.begin(perf_counter_ns() if self._disturbed else t)
+
+    def _finish(self, t: int) -> None:
+        log = self._log or self._settle()
+        steps = self.steps
+        assert steps.start is not None
+        allocated = reserved = rss = None
+        if t - self._ticked >= TICK_NS:
+            self._ticked = t
+            allocated, reserved = self._memory.device()
+            rss = self._memory.resident()
+            self._wanted |= self._requests.asked()
+        profiled = self.recorder.recording
+        log.append(
+            step=steps.step,
+            start_ns=steps.start + self._offset,
+            end_ns=t + self._offset,
+            wait_start_ns=None if steps.wait_start is None else steps.wait_start + self._offset,
+            wait_ns=None if steps.wait_start is None else steps.wait,
+            batches=steps.batches if steps.ever_asked else None,
+            allocated=allocated,
+            reserved=reserved,
+            rss=rss,
+            overhead_ns=self._cost,
+            profiled=profiled,
+        )
+        self._cost = 0
+        if not profiled and not self._disturbed:
+            self._wanted |= self._requests.slow(t - steps.start)
+        steps.finish()
+
+    def _see_to_windows(self) -> bool:
+        """Open, go on with or end a window before the step under way. Returns whether that took time."""
+        step, window, recorder = self.steps.step, self._window, self.recorder
+        if window is None or recorder.dead or self._seen_to == step:
+            return False
+        self._seen_to = step
+        took_time = False
+        if recorder.recording:
+            if step < self._stop_at:
+                recorder.next_step(self._number(step))
+                return False
+            recorder.stop(finished=True)
+            took_time = True
+        now = window.due(step)
+        if not recorder.armed and (now or window.due(step + 1) or self._wanted):
+            self._wanted = False
+            self._record_at = step if now else step + 1
+            recorder.arm()
+            took_time = True
+        if recorder.armed and step >= self._record_at:
+            recorder.start(self._number(step))
+            self._stop_at = step + window.active
+            took_time = True
+        return took_time
+
+    def _number(self, step: int) -> int:
+        """Return the job's own number of a step of this session."""
+        return (self._log or self._settle()).base + step
+
+    # Who we are.
+
+    def _settle(self) -> TimerLog:
+        """Find out the rank, as late as may be: torch.distributed may be initialised after the session."""
+        rank, world_size = host.rank_and_world() or (0, 1)
+        self._facts.update(rank=rank, world_size=world_size)
+        self._log = TimerLog(self.run, rank, self.id, next_step(self.run, rank))
+        self._write_facts()
+        return self._log
+
+    def _write_facts(self) -> None:
+        # At the end of a job the process group may be gone: what was known stays.
+        self._facts.update({key: value for key, value in host.facts().items() if value is not None})
+        write_json(self._facts, self.run / "sessions" / rank_dir(self._facts["rank"]) / f"{self.id}.json")
+
+    def _origin(self) -> dict[str, Any]:
+        return {
+            "session": self.id,
+            "rank": self._facts["rank"],
+            "world_size": self._facts["world_size"],
+            "host": self._facts["host"],
+            "version": __version__,
+        }
+
+
+def _forget() -> None:
+    """In a forked child (a loader's worker, say) the parent's sessions are none of its business."""
+    for session in list(_open):
+        session.dead = session.recorder.dead = True
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,1 @@
+"""Small real training scripts, for the docs and for ``stepscope demo``."""

@@ -1,0 +1,62 @@
+"""What the always-on collector left in a run: session facts and timer rows, finished or cut off by a kill."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .schema import TIMER
+
+Session = dict[str, Any]
+
+
+def read_sessions(run: Path) -> list[Session]:
+    """Return the facts of every collector session, by rank and start; unreadable files are left out."""
+    sessions = []
+    for file in (run / "sessions").glob("rank=*/*.json"):
+        try:
+            session = json.loads(file.read_text())
+        except (OSError, ValueError):
+            continue
+        if isinstance(session, dict) and isinstance(session.get("rank"), int):
+            sessions.append(session)
+    return sorted(sessions, key=lambda one: (one["rank"], one.get("started_ns") or 0, str(one.get("session"))))
+
+
+def timer_files(run: Path) -> pa.Table:
+    """Return every timer row of a run.
+
+    A session that was killed has its rows as JSON lines, the last of which may be torn.
+    """
+    tables = [pq.ParquetFile(file).read() for file in sorted((run / "timer").glob("rank=*/*.parquet"))]
+    finished = {file.stem for file in (run / "timer").glob("rank=*/*.parquet")}
+    for file in sorted((run / "timer").glob("rank=*/*.jsonl")):
+        if file.stem not in finished:
+            tables.append(_lines(file))
+    return pa.concat_tables([_conform(table) for table in tables]) if tables else TIMER.empty_table()
+
+
+def _conform(table: pa.Table) -> pa.Table:
+    columns = [
+        table[name].cast(TIMER.field(name).type)
+        if name in table.column_names
+        else pa.nulls(len(table), TIMER.field(name).type)
+        for name in TIMER.names
+    ]
+    return pa.Table.from_arrays(columns, schema=TIMER)
+
+
+def _lines(file: Path) -> pa.Table:
+    rows = []
+    for line in file.read_bytes().splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and isinstance(row.get("step"), int) and isinstance(row.get("rank"), int):
+            rows.append({name: row.get(name) for name in TIMER.names})
+    return pa.Table.from_pylist(rows, schema=TIMER)

@@ -1,0 +1,121 @@
+"""Still pictures: matplotlib SVG that takes colours and font from the page, and so suits light and dark.
+
+Figures are drawn with the light tones; ``_svg`` then writes the page's CSS variables in their place. matplotlib
+is loaded by the first figure: a page without one is written in half the time.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .palette import TONES, variable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_INK, _QUIET, _RULE = "#010203", "#717273", "#d1d2d3"
+_INKS = {_INK: "var(--ink)", _QUIET: "var(--quiet)", _RULE: "var(--rule)"}
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",  # text stays text: it can be searched and takes the page's font
+    "svg.hashsalt": "stepscope",  # the same run gives the same bytes
+    "font.size": 7.4,
+    "text.color": _QUIET,
+    "axes.labelcolor": _QUIET,
+    "axes.edgecolor": _RULE,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.xmargin": 0.01,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": _RULE,
+    "grid.linewidth": 0.5,
+    "xtick.color": _QUIET,
+    "ytick.color": _QUIET,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "legend.frameon": False,
+}
+
+Rows = list[dict[str, Any]]
+
+
+def step_times(rows: Rows) -> str:
+    """Return step times and loader waits over a run, as SVG (rows of ``timer_series``)."""
+
+    def draw(axes: Axes) -> None:
+        steps = [row["step"] for row in rows]
+        axes.fill_between(
+            steps,
+            _ms(rows, "fastest_ns"),
+            _ms(rows, "slowest_ns"),
+            color=TONES["compute"].light,
+            alpha=0.22,
+            lw=0,
+        )
+        axes.plot(steps, _ms(rows, "median_ns"), color=TONES["compute"].light, lw=1.3, label="step")
+        if any(row["wait_ns"] is not None for row in rows):
+            waits = _ms(rows, "wait_ns")
+            red = TONES["data_wait"].light
+            axes.fill_between(steps, waits, _ms(rows, "worst_wait_ns"), color=red, alpha=0.25, lw=0)
+            axes.plot(steps, waits, color=red, lw=1.1, label="wait for the loader")
+        axes.set_ylim(bottom=0)
+        opened = [row["step"] for row in rows if row["profiled"]]
+        if opened:
+            (marks,) = axes.plot(opened, [1] * len(opened), "|", color=_INK, ms=5, label="profiler window")
+            marks.set(transform=axes.get_xaxis_transform(), clip_on=False)
+        axes.set_xlabel("step")
+        axes.set_ylabel("ms")
+        axes.legend(loc="lower left", ncols=3, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))
+
+    return _svg(draw)
+
+
+def memory(rows: Rows, over: str) -> str:
+    """Return bytes over ``at_ns`` or ``step``, as SVG (rows of ``memory_series`` or ``memory_timer``)."""
+
+    def draw(axes: Axes) -> None:
+        peak = max((row.get(key) or 0 for row in rows for key in ("allocated", "reserved", "rss")), default=0)
+        scale, unit = next(((s, u) for s, u in ((2**30, "GiB"), (2**20, "MiB")) if peak >= s), (2**10, "KiB"))
+        x = [row[over] / 1e6 if over == "at_ns" else row[over] for row in rows]
+        colours = {"reserved": _QUIET, "allocated": TONES["compute"].light, "rss": TONES["host"].light}
+        names = {"rss": "resident (process)"}
+        for key, colour in colours.items():
+            y = [None if row.get(key) is None else row[key] / scale for row in rows]
+            if any(value is not None for value in y):
+                line = [float("nan") if value is None else value for value in y]
+                axes.step(x, line, where="post", color=colour, lw=1.2, label=names.get(key, key))
+        axes.set_ylim(0, 1.08 * peak / scale or 1)
+        axes.set_xlabel("ms since the first point" if over == "at_ns" else "step")
+        axes.set_ylabel(unit)
+        axes.legend(loc="lower left", ncols=3, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))
+
+    return _svg(draw)
+
+
+def _ms(rows: Rows, key: str) -> list[float]:
+    return [float("nan") if row[key] is None else row[key] / 1e6 for row in rows]
+
+
+def _svg(draw: Callable[[Axes], None], height: float = 2.3) -> str:
+    """Draw on one set of axes and return the SVG with the page's colours."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(10.4, height), layout="constrained")
+        draw(figure.subplots())
+        text = io.StringIO()
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    _, _, inner = text.getvalue().partition("<svg")
+    head, _, body = inner.partition(">")
+    head = re.sub(r' (width|height)="[^"]*"', "", head)  # the page says how wide; viewBox keeps the proportions
+    svg = f'<svg role="img"{head}>{re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)}'
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # the ids repeat from figure to figure
+    svg = re.sub(r"font: ([0-9.]+px)[^;\"]*", r"font-size: \1", svg)
+    for colour, name in {**{t.light: variable(c) for c, t in reversed(TONES.items())}, **_INKS}.items():
+        svg = svg.replace(colour, name)
+    return svg

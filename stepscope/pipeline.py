@@ -1,0 +1,178 @@
+"""From trace files to a run: the one place where reading (`ingest`) and asking (`analyze`) meet.
+
+A map task takes one source, does everything that concerns it alone and leaves its tables in a staging directory.
+The driver moves them into the run, the row of ``sources`` last: a capture exists when that row does, so a kill at any
+moment leaves whole captures only. What the sources mean together is worked out when a run is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from . import __version__
+from .analyze.derive import derive, quality_table
+from .ingest.capture import Capture, Rule, build_capture
+from .ingest.discover import Found, discover
+from .ingest.hashing import content_hash
+from .ingest.identity import identity
+from .ingest.load import Loaded, load
+from .ingest.manifest import known_records, place, refresh_manifest, sweep_staging
+from .ingest.resolve import Record
+from .ingest.rows import first_row
+from .ingest.schema import SOURCES
+from .ingest.writer import create_run, write_parquet
+
+MEMORY_LIMIT = "160MB"  # of one task's DuckDB; with Python and Arrow beside it a task stays under 400 MB
+
+
+@dataclass
+class Ingested:
+    """What one call of ``ingest`` did."""
+
+    run: Path
+    records: list[Record]  # of the sources that were new or changed
+    unchanged: int
+
+
+def ingest(
+    traces: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    generic: bool = False,
+    executor: Executor | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Ingested:
+    """Turn trace files into a run, or add them to one. Sources that are already in it (by content) cost nothing.
+
+    Args:
+        traces: Files, directories, globs or fsspec URIs, one or several.
+        out: The run directory.
+        generic: Accept Chrome traces that are not Kineto's.
+        executor: Where the map tasks run; a process pool by default, this process for a single source.
+            ``dask.distributed``'s ``client.get_executor()`` works too.
+        progress: Called with (sources done, sources in all).
+
+    Raises:
+        StepscopeError: A named input is missing, or the run cannot be written.
+    """
+    wanted = [traces] if isinstance(traces, (str, os.PathLike)) else traces
+    found = discover([os.fspath(one) for one in wanted])
+    run = create_run(out, __version__)
+    sweep_staging(run)
+    known = {(one["source"], one["sha256"]) for one in known_records(run)}
+    fresh = [one for one in found if (one.source, content_hash(one.source)) not in known]
+    records: list[Record] = []
+    with _mapped(fresh, run, generic, executor) as results:
+        for done, (record, staging) in enumerate(results, start=1):
+            if staging is not None:
+                place(run, record, staging)
+                records.append(record)
+            if progress:
+                progress(done, len(fresh))
+    refresh_manifest(run, __version__)
+    return Ingested(run, sorted(records, key=lambda one: one["source"]), len(found) - len(fresh))
+
+
+def pending_traces(run: str | os.PathLike[str]) -> list[str]:
+    """Return the raw windows of a collected run that are not ingested yet: the job was killed before they were."""
+    raw = sorted(str(path) for path in (Path(run) / "raw").glob("rank=*/*.json*") if not path.name.startswith("."))
+    if not raw:
+        return []
+    known = {os.path.abspath(record["source"]) for record in known_records(run)}
+    return [path for path in raw if os.path.abspath(path) not in known]
+
+
+Result = tuple[Record, Path | None]
+
+
+@contextmanager
+def _mapped(found: list[Found], run: Path, generic: bool, executor: Executor | None) -> Iterator[Iterator[Result]]:
+    """Yield the results of the map tasks as they come."""
+    cores = os.cpu_count() or 1
+    if executor is None and len(found) <= 1:
+        yield (map_source(one, run, generic, cores) for one in found)
+        return
+    workers = min(len(found), cores)
+    pool = executor or ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    try:
+        tasks = [pool.submit(map_source, one, run, generic, max(1, cores // workers)) for one in found]
+        yield (task.result() for task in as_completed(tasks))
+    finally:
+        if executor is None:
+            pool.shutdown(cancel_futures=True)
+
+
+def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
+    """Read one source into a staging directory of the run.
+
+    Returns:
+        The source's record, and the directory; None instead of it for JSON that was only come across and is no trace.
+    """
+    staging = run / ".staging" / f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    staging.mkdir(parents=True)
+    try:
+        with duckdb.connect(config={"threads": threads, "memory_limit": MEMORY_LIMIT}) as con:
+            con.execute(f"set temp_directory = '{str(staging / 'spill').replace(chr(39), chr(39) * 2)}'")
+            loaded = load(found.source, con, generic=generic)
+            record = _record(found, loaded)
+            if loaded.verdict == "quarantined":
+                if loaded.no_trace and not found.named:
+                    shutil.rmtree(staging)
+                    return record, None
+                tables = {"quality": _problems(loaded, record)}
+            else:
+                capture = build_capture(con, record["capture_id"], loaded.base_ns, staging / "events.parquet")
+                record.update(_extent(capture))
+                tables = derive(capture, found.source)
+                tables["quality"] = pa.concat_tables([_problems(loaded, record), tables["quality"]])
+        for name, table in tables.items():
+            if len(table):
+                write_parquet(table, staging / f"{name}.parquet")
+        write_parquet(pa.Table.from_pylist([record], schema=SOURCES), staging / "sources.parquet")
+        return record, staging
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+
+
+def _record(found: Found, loaded: Loaded) -> Record:
+    told = {name: getattr(loaded, name) for name in SOURCES.names if hasattr(loaded, name)}
+    usable = loaded.verdict != "quarantined"
+    return {
+        **dict.fromkeys(SOURCES.names),
+        **told,
+        **identity(loaded.header, found.source),
+        "source": found.source,
+        "capture_id": int(loaded.sha256[:15], 16) if usable else None,
+        "header": json.dumps(loaded.header, default=str),
+    }
+
+
+def _problems(loaded: Loaded, record: Record) -> pa.Table:
+    rows: list[Rule] = [(one.rule, one.count, None, one.sentence) for one in loaded.problems]
+    return quality_table(record["source"], record["capture_id"], rows)
+
+
+def _extent(capture: Capture) -> Record:
+    start, end = first_row(
+        capture.con.execute(
+            """
+        select min(start_ns), max(start_ns + coalesce(dur_ns, 0)) from events
+        where kind not in ('other', 'overhead') and not coalesce(list_contains(flags, 'foreign_clock'), false)
+        """
+        )
+    ) or (None, None)
+    return {"start_ns": start, "end_ns": end, "n_steps": len(capture.steps)}
