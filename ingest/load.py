@@ -192,35 +192,34 @@ def _judge(loaded: Loaded, text: TraceText, intake: Intake, con: duckdb.DuckDBPy
 
 def _tell(loaded: Loaded, text: TraceText, intake: Intake, cut_off: bool, damaged: bool) -> None:
     """Fill in verdict, reason, detail and problems."""
-
-    def problem(rule: str, count: int, sentence: str) -> None:
-        loaded.problems.append(Problem(rule, count, sentence))
-
-    said = []
+    said, problems = [], loaded.problems
     if cut_off:
         said.append("the end is missing" + (f" ({text.damage})" if text.damage else ""))
-        problem("truncated", 1, f"The file is cut, {said[0]}: every whole event was kept.")
-    elif text.damage:
-        said.append(text.damage)
+        problems.append(Problem("truncated", 1, f"The file is cut, {said[0]}: every whole event was kept."))
     for what, count in sorted(intake.repaired.items()):
         said.append(f"{_events(count)} had {what}")
-        problem("events_repaired", count, f"{_events(count)} had {what}, put right.")
+        problems.append(Problem("events_repaired", count, f"{_events(count)} had {what}, put right."))
     for what, count in sorted(intake.dropped.items()):
         said.append(f"{_events(count)} dropped ({what})")
-        problem("events_dropped", count, f"{_events(count)} left out: {what}.")
+        problems.append(Problem("events_dropped", count, f"{_events(count)} left out: {what}."))
+    around = [] if cut_off or not text.damage else [text.damage]
     if damaged and not cut_off:
-        said.append("the text around the events is damaged, what could be read of it was taken")
-        problem("header_damaged", 1, "The text around the events is damaged; some of it may be missing.")
+        around.append("the text around the events is damaged, what could be read of it was taken")
     if intake.trailing:
-        said.append(f"{intake.trailing:,} bytes after the end were ignored")
+        around.append(f"{intake.trailing:,} bytes after the end were ignored")
+    if around:
+        said += around
+        problems.append(Problem("file_damaged", len(around), f"Besides its events: {'; '.join(around)}."))
     if (n := len(intake.documents)) > 1:
-        problem("several_documents", n, f"{n} documents stand one after the other; all events were read.")
+        sentence = f"The file holds {n} documents one after the other; the events of all were read."
+        problems.append(Problem("several_documents", n, sentence))
     if loaded.base_ns is None:
-        problem("base_time_lost", 1, "baseTimeNanoseconds is lost: times are relative to an unknown base.")
+        sentence = "The file lost its baseTimeNanoseconds: its times are relative to an unknown base."
+        problems.append(Problem("base_time_lost", 1, sentence))
     if said:
         loaded.verdict = "truncated" if cut_off else "repaired"
     loaded.reason = "; ".join(said)
-    loaded.detail = " ".join(problem.sentence for problem in loaded.problems)
+    loaded.detail = " ".join(problem.sentence for problem in problems)
 
 
 def _events(count: int) -> str:
