@@ -34,10 +34,9 @@ lint: $(READY)  ## ruff, mypy on the installed package, import contracts
 bench: $(READY)  ## measure ratios against peers side by side; results go to benchmarks/results/
 	$(BIN)/python -m benchmarks
 
-picture: $(READY)  ## make the README's picture from a fresh demo
-	rm -rf build/picture
-	$(BIN)/stepscope demo --out build/picture
-	$(BIN)/python docs/picture.py build/picture/report.html docs/report.png
+picture: $(READY)  ## make the README's picture from the demo's report
+	test -e demo/report.html || $(BIN)/stepscope demo --out demo
+	$(BIN)/python docs/picture.py demo/report.html docs/report.png
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -1,6 +1,6 @@
-"""Take the README's picture: the first screen of a report. ``make picture`` makes it from a fresh demo.
+"""Take the README's picture: the first screen of a report. ``make picture`` makes it from the demo's.
 
-    python docs/picture.py demo/report.html docs/report.png
+python docs/picture.py demo/report.html docs/report.png
 """
 
 from __future__ import annotations
