@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from ..ingest.resolve import Resolved
-from .sessions import Session
+from ..ingest.sessions import Session
 
 RANKS = pa.schema(
     {
@@ -19,13 +21,28 @@ RANKS = pa.schema(
         "device_name": pa.string(),
         "device_memory": pa.int64(),
         "backend": pa.string(),
+        "cores": pa.int64(),
+        "torch": pa.string(),
+        "command": pa.string(),
+        "loaders": pa.string(),  # JSON text: the settings of each loader that the collector saw
         "clock_offset_ns": pa.int64(),  # to add to this rank's stamps to stand on the reference host's clock
         "clock_error_ns": pa.int64(),  # NULL: stamps of this rank are not comparable with other ranks'
         "start_ns": pa.int64(),
         "end_ns": pa.int64(),
     }
 )
-_FACTS = ("world_size", "host", "devices", "device_name", "device_memory", "backend")
+_FACTS = (
+    "world_size",
+    "host",
+    "devices",
+    "device_name",
+    "device_memory",
+    "backend",
+    "cores",
+    "torch",
+    "command",
+    "loaders",
+)
 
 
 def rank_rows(
@@ -54,7 +71,10 @@ def rank_rows(
 def _fill(row: dict[str, Any], facts: dict[str, Any]) -> None:
     for name in _FACTS:
         if row.get(name) is None:
-            row[name] = facts.get(name)
+            fact = facts.get(name)
+            row[name] = (
+                shlex.join(fact) if name == "command" and fact else json.dumps(fact) if isinstance(fact, list) else fact
+            )
 
 
 def _widen(row: dict[str, Any], start: int, end: int) -> None:

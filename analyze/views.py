@@ -16,9 +16,9 @@ import pyarrow as pa
 from ..ingest.manifest import known_records
 from ..ingest.resolve import Resolved, resolve
 from ..ingest.schema import CAPTURE_TABLES, SOURCES
+from ..ingest.sessions import Session, read_sessions, timer_files
 from ..ingest.writer import table_path
 from .ranks import RANKS, rank_rows
-from .sessions import Session, read_sessions, timer_files
 
 CAPTURES = pa.schema(
     {

@@ -68,9 +68,11 @@ def _hook_loaders(session: Session, dataloader: Any) -> None:
         since = perf_counter_ns()
         iterator = begin(self)
         with suppress(AttributeError, TypeError):
-            session.leave(getattr(iterator, "_stepscope", None), False)  # persistent workers: the same iterator
+            session.leave(
+                getattr(iterator, "_stepscope", None), False, late=True
+            )  # persistent workers: the same iterator
             iterator._stepscope = loop = session.new_loop(self, iterator, since)
-            weakref.finalize(iterator, session.leave, loop, False).atexit = False  # the loop was broken off
+            weakref.finalize(iterator, session.leave, loop, False, late=True).atexit = False  # the loop was broken off
         return iterator
 
     @functools.wraps(following)

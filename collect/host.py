@@ -9,6 +9,7 @@ import os
 import platform
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any
 
 RANK_VARIABLES = (
@@ -98,19 +99,20 @@ def usable_cores() -> int | None:
 
 
 def loader_settings(loader: Any) -> dict[str, Any]:
-    """Return the settings of a loader that bear on its speed; None where it has no such setting."""
-    dataset = getattr(loader, "dataset", None)
-    sampler = getattr(loader, "sampler", None)
-    try:
-        batches = len(loader)
-    except (TypeError, NotImplementedError):
-        batches = None
+    """Return the settings of a loader that bear on its speed; None where it has no such setting or does not tell."""
+
+    def ask(question: Callable[[], Any]) -> Any:
+        try:
+            return question()
+        except Exception:  # somebody's property, somebody's __len__
+            return None
+
     return {
         "class": type(loader).__name__,
-        "dataset": None if dataset is None else type(dataset).__name__,
-        "sampler": None if sampler is None else type(sampler).__name__,
-        "batches": batches,
-        **{name: getattr(loader, name, None) for name in LOADER_SETTINGS},
+        "dataset": ask(lambda: type(loader.dataset).__name__),
+        "sampler": ask(lambda: type(loader.sampler).__name__),
+        "batches": ask(lambda: len(loader)),
+        **{name: ask(lambda name=name: getattr(loader, name)) for name in LOADER_SETTINGS},
     }
 
 

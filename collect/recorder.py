@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..ingest.writer import rank_dir, replacing
 from . import others
 from .guard import guarded, logger
+from .host import accelerator, torch_if_loaded
 
 
 class Recorder:
@@ -48,7 +50,7 @@ class Recorder:
     @guarded
     def arm(self) -> None:
         """Prepare a window, unless the job's own profiler is at work."""
-        from torch.profiler import profile
+        from torch.profiler import ProfilerActivity, profile
 
         others.notice()
         if others.at_work():
@@ -56,8 +58,11 @@ class Recorder:
                 logger.warning("The job is using torch.profiler itself: Stepscope opens no window meanwhile.")
             self._told = True
             return
-        kineto = profile(record_shapes=True, profile_memory=True)
-        with others.preparing_ours(give_way=self.stop):
+        activities = [ProfilerActivity.CPU]
+        if (device := accelerator(torch_if_loaded())) is not None:  # one in use: profiling shall not initialise any
+            activities.append(getattr(ProfilerActivity, device.__name__.rpartition(".")[2].upper()))
+        kineto = profile(activities=activities, record_shapes=True, profile_memory=True)
+        with others.preparing_ours(give_way=self.stop), _quiet_kineto():
             kineto.prepare_trace()
         self._profiler = kineto
 
@@ -113,7 +118,7 @@ class Recorder:
         name = f"{origin['session']}-{self._first}.pt.trace.json"
         path = self._run / "raw" / rank_dir(origin["rank"]) / name
         with replacing(path) as temporary:
-            profiler.export_chrome_trace(os.fspath(temporary))
+            profiler.export_chrome_trace(os.fspath(temporary))  # holds the GIL: a thread would not spare the loop
         return path
 
     def let_go(self) -> None:
@@ -133,3 +138,16 @@ class Recorder:
         if self._marker is not None:
             self._marker.__exit__(None, None, None)
             self._marker = None
+
+
+@contextmanager
+def _quiet_kineto() -> Iterator[None]:
+    """Keep Kineto from announcing every start and stop on the job's stderr, unless the job chose a log level."""
+    if "KINETO_LOG_LEVEL" in os.environ:
+        yield
+        return
+    os.environ["KINETO_LOG_LEVEL"] = "6"  # read once, when the first profiler is prepared
+    try:
+        yield
+    finally:
+        del os.environ["KINETO_LOG_LEVEL"]

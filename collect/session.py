@@ -106,7 +106,7 @@ class Session:
                 self._write_facts()
         # torch's own iterators write the span of their requests into traces themselves.
         native = any(base.__name__ == "_BaseDataLoaderIter" for base in type(iterator).__mro__)
-        return Loop(type(loader).__name__, native, since)
+        return Loop(type(loader).__name__, native, since, self.steps.round)
 
     @guarded
     def ask(self, loop: Loop) -> None:
@@ -116,6 +116,8 @@ class Session:
         loop.since = None
         if self._driver is None:
             self._driver = loop
+        if steps.resumed_by(loop):
+            self._break_off()
         if steps.fresh or steps.start is None:
             self._begin(entered if since is None else since)
         elif self.bounds == "loader" and loop is self._driver and steps.batches:
@@ -130,8 +132,8 @@ class Session:
         self.steps.got(loop, perf_counter_ns())
 
     @guarded
-    def leave(self, loop: Loop | None, exhausted: bool) -> None:
-        """Take note, once, that ``loop`` is over, by the end of its loader or otherwise."""
+    def leave(self, loop: Loop | None, exhausted: bool, late: bool = False) -> None:
+        """Take note, once, that ``loop`` is over, by the end of its loader or otherwise; or was some time ago."""
         if loop is None or loop.over:
             return
         loop.over = True
@@ -141,10 +143,12 @@ class Session:
         finished = exhausted and self.bounds == "call" and steps.fed_by(loop) > 0
         if finished:
             self._finish(entered)
-        if steps.leave(loop):
-            self.recorder.stop(finished)
-        if loop is self._driver:
+        driven = loop is self._driver
+        if driven:
             self._driver = None
+        alone = steps.depends_on(loop) and (steps.batches > 0 or not late)
+        if alone or finished or (driven and self.bounds == "loader"):
+            self._break_off(finished)
         self._cost += perf_counter_ns() - entered
 
     def span(self, loop: Loop | None) -> AbstractContextManager[Any]:
@@ -187,6 +191,11 @@ class Session:
                 self._write_facts()
 
     # Steps and windows.
+
+    def _break_off(self, finished: bool = False) -> None:
+        """What is under way is no step, or a ``finished`` one: the next request begins anew, and no window spans it."""
+        self.steps.fresh = True
+        self.recorder.stop(finished)
 
     def _turn(self, t: int) -> None:
         self._finish(t)

@@ -9,9 +9,10 @@ from __future__ import annotations
 class Loop:
     """One pass over a loader."""
 
-    __slots__ = ("batches", "name", "native", "over", "round", "since")
+    __slots__ = ("batches", "born", "name", "native", "over", "round", "since")
 
-    def __init__(self, name: str, native: bool, since: int) -> None:
+    def __init__(self, name: str, native: bool, since: int, born: int = 0) -> None:
+        self.born = born  # the beginning of a step that it was begun after
         self.since: int | None = since  # when it was begun, until the first request
         self.over = False
         self.name = name  # class of what is iterated
@@ -27,7 +28,7 @@ class Steps:
     checkpoint, say) belongs to no step.
     """
 
-    __slots__ = ("asked", "batches", "ever_asked", "fresh", "round", "start", "step", "wait", "wait_start")
+    __slots__ = ("asked", "batches", "ever_asked", "fresh", "round", "start", "steady", "step", "wait", "wait_start")
 
     def __init__(self) -> None:
         self.step = 0  # ordinal in the session of the step under way
@@ -59,16 +60,22 @@ class Steps:
         if loop.round != self.round:
             loop.round, loop.batches = self.round, 0
         loop.batches += 1
+        self.steady = self.steady or loop.born < self.round
 
     def fed_by(self, loop: Loop) -> int:
         """Return how many batches of the step under way came from ``loop``."""
         return loop.batches if loop.round == self.round else 0
 
-    def leave(self, loop: Loop) -> bool:
-        """Take leave of a loop: unless another one feeds this step, the next request begins it anew."""
-        if self.batches == self.fed_by(loop):
-            self.fresh = True
-        return self.fresh
+    def resumed_by(self, loop: Loop) -> bool:
+        """Tell whether ``loop``, about to ask, goes on after an interlude.
+
+        That is a loop begun within the step, validation say, and perhaps broken off unseen: it alone has fed the step.
+        """
+        return self.batches > 0 and not self.steady and loop.born < self.round
+
+    def depends_on(self, loop: Loop) -> bool:
+        """Tell whether no other loop has fed the step under way."""
+        return self.batches == self.fed_by(loop)
 
     def finish(self) -> None:
         """Count the step under way as finished; the next one waits for ``begin``."""
@@ -76,5 +83,6 @@ class Steps:
 
     def _reset(self) -> None:
         self.batches = 0
+        self.steady = False  # whether a loop begun before the step has fed it
         self.wait = 0
         self.wait_start: int | None = None

@@ -78,8 +78,11 @@ class Requests:
 
     def listen(self) -> None:
         """Install the handler of SIGUSR1, in the main thread; one that is there already is called too."""
-        if hasattr(signal, "SIGUSR1") and threading.current_thread() is threading.main_thread():
-            self._previous = signal.signal(signal.SIGUSR1, self._on_signal)
+        if not hasattr(signal, "SIGUSR1") or threading.current_thread() is not threading.main_thread():
+            return
+        self._previous = signal.getsignal(signal.SIGUSR1)
+        if self._previous is not None:  # None: the handler is not Python's (faulthandler's, say) and cannot be chained
+            signal.signal(signal.SIGUSR1, self._on_signal)
             self._installed = True
 
     def slow(self, dur_ns: int) -> bool:
@@ -110,7 +113,7 @@ class Requests:
             and threading.current_thread() is threading.main_thread()
             and signal.getsignal(signal.SIGUSR1) == self._on_signal
         ):
-            signal.signal(signal.SIGUSR1, self._previous or signal.SIG_DFL)
+            signal.signal(signal.SIGUSR1, self._previous)
         self._installed = False
 
     def _touched(self) -> int | None:

@@ -1,7 +1,7 @@
 """What the user typed -> the list of files to look at.
 
-Files, directories, globs and fsspec URIs. Whether a file is a trace is judged later, by its content; here only a
-directory narrows by name (``*.json``, ``*.json.gz``), because a directory was not written for us.
+Files, directories, globs and fsspec URIs. Whether a file is a trace is judged later, by its content; here
+only a directory narrows by name (``*.json``, ``*.json.gz``), because a directory was not written for us.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Found:
 def discover(traces: Sequence[str]) -> list[Found]:
     """List the candidate files of all inputs: sorted, each once, named ones marked.
 
-    A literal path wins over a glob; directories are walked recursively without following links to folders; hidden
-    files and the own files of a Stepscope run are left out.
+    A literal path wins over a glob; directories are walked recursively without following links to folders;
+    hidden files and the own files of a Stepscope run are left out.
 
     Raises:
         StepscopeError: An input does not exist, or a glob matches nothing.

@@ -1,4 +1,4 @@
-"""The text around the event arrays: where an array begins, whether the document ends, what the header says."""
+"""The text around the event arrays: where one begins, whether the document ends, what the header says."""
 
 from __future__ import annotations
 
@@ -59,18 +59,17 @@ class Document:
     def feed(self, data: bytes) -> int | None:
         """Take text from outside an array.
 
-        Returns where ``data`` stops being this document's outside: after the ``[`` that opens an events array
-        (``complete`` is false) or after the document's end (``complete`` is true); None when all of it was taken.
+        Returns where ``data`` stops being this document's outside: after the ``[`` that opens an events
+        array (``complete`` is false) or after the document's end (``complete`` is true); None when all of it
+        was taken.
         """
         before = len(self.text)
         self.text += data
         at = self._scan()
         if at is None or (self.complete and not self.arrays):
-            if opened := _ANY_ARRAY.search(self.text, self._after):
-                at, self.complete = (
-                    opened.end(),
-                    False,
-                )  # damage hides the exact place, or it is nested deeper
+            opened = _ANY_ARRAY.search(self.text, self._after)
+            if opened:  # damage hid the exact place, or it is nested deeper
+                at, self.complete = opened.end(), False
         if at is None:
             return None
         del self.text[at:]
@@ -108,10 +107,10 @@ class Document:
                 if depth <= 0:
                     self.complete = True
                     return token.end()
-            elif (
-                depth == 1 and token.group() == b'"traceEvents"' and (array := _ARRAY.match(self.text, token.end()))
-            ) and array.end() > self._after:
-                return array.end()
+            elif depth == 1 and token.group() == b'"traceEvents"':
+                array = _ARRAY.match(self.text, token.end())
+                if array and array.end() > self._after:
+                    return array.end()
         return None
 
     def parse(self) -> tuple[dict[str, Any], bool]:

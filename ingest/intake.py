@@ -35,7 +35,8 @@ T = TypeVar("T")
 class Intake:
     """Takes the text of one source piece by piece.
 
-    ``documents`` holds what stands around the arrays; ``repaired`` and ``dropped`` count events by what was wrong.
+    ``documents`` holds what stands around the arrays; ``repaired`` and ``dropped`` count events by what was
+    wrong with them.
     """
 
     def __init__(self, con: duckdb.DuckDBPyConnection, folder: str, limits: Limits) -> None:
@@ -69,7 +70,7 @@ class Intake:
                 self._feed(piece, final)
 
     def _take_at_once(self, batch: list[tuple[bytes, bool]]) -> bool:
-        """Try the common case: all pieces are whole events, the last one perhaps with the end of the document."""
+        """Try the common case: whole events, the last piece perhaps with the end of the document."""
         bodies, tail = [piece for piece, _ in batch], None
         if batch[-1][1]:
             close = find_close(bodies[-1], self.documents[-1].bare)
@@ -135,7 +136,7 @@ class Intake:
         return data[at:]
 
     def _insert_salvaged(self, events: list[bytes]) -> None:
-        """Insert events that were read one by one; should DuckDB still refuse some, halve until they are found."""
+        """Insert events read one by one; should DuckDB still refuse some, halve until they are found."""
         if not events or self._insert([b",".join(events)]):
             return
         if len(events) == 1:

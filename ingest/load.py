@@ -1,7 +1,7 @@
 """One trace file -> the table ``raw``, whatever state the file is in.
 
-Pieces of text are parsed by DuckDB, several at once (the fast path). A piece that fails is read event by event
-(``salvage``) and goes the same way afterwards, so both paths share one reading of every value.
+Pieces of text are parsed by DuckDB, several at once (the fast path). A piece that fails is read event by
+event (``salvage``) and goes the same way afterwards, so both paths share one reading of every value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import duckdb
 from .intake import Intake, batches
 from .salvage import Interleaved
 from .slices import cut
-from .text import Limits, Refused, TraceText
+from .text import LIMITS, Limits, Refused, TraceText
 from .tidy import VIEW, drop_empty, null_nonfinite, pair_begin_end
 
 __all__ = ["Limits", "Loaded", "Problem", "load"]
@@ -42,19 +42,19 @@ _KINETO = frozenset(
         "async_gpu",
         "fwdbwd",
         "forward_backward",
-        "cpu_instant_event",
-        "python_function",
         "overhead",
         "trace",
+        "cpu_instant_event",
+        "python_function",
         "xpu_runtime",
         "xpu_driver",
+        "glow_runtime",
+        "hpu_op",
         "mtia_runtime",
         "mtia_ccp_events",
         "mtia_insight",
         "privateuse1_runtime",
         "privateuse1_driver",
-        "glow_runtime",
-        "hpu_op",
         "cuda_profiler_range",
         "collective_comm",
     ]
@@ -110,12 +110,13 @@ class Loaded:
     no_trace: bool = False
 
 
-def load(source: str, con: duckdb.DuckDBPyConnection, *, generic: bool = False, limits: Limits = Limits()) -> Loaded:
+def load(source: str, con: duckdb.DuckDBPyConnection, *, generic: bool = False, limits: Limits = LIMITS) -> Loaded:
     """Read one file into the table ``raw`` of ``con``; see ``Loaded`` for what is returned.
 
-    ``raw(event_id BIGINT, ph, cat, name, pid, tid VARCHAR, ts_ns, dur_ns BIGINT, args JSON)`` holds every event of
-    every ``traceEvents`` array in file order. Times are the file's own, in ns, without the base; NULL when absent
-    or unusable. A file that cannot be used is quarantined: ``raw`` is empty and the reason is in words.
+    ``raw(event_id BIGINT, ph, cat, name, pid, tid VARCHAR, ts_ns, dur_ns BIGINT, args JSON)`` holds every
+    event of every ``traceEvents`` array in file order (it is a view of ``raw_rows``). Times are the file's own,
+    in ns, without the base; NULL when absent or unusable. A file that cannot be used is quarantined: ``raw``
+    is empty and the reason is in words. Must not run inside a transaction.
 
     Args:
         source: Path or fsspec URI.
@@ -262,8 +263,9 @@ def _conflict(headers: tuple[dict[str, Any], ...]) -> str:
 def _base(header: dict[str, Any], damaged: bool, con: duckdb.DuckDBPyConnection) -> int | None:
     """Return the base of the file's times in ns.
 
-    Vintages without ``baseTimeNanoseconds`` write times since the epoch, so their base is 0. A damaged file may
-    have lost it: its times tell, for those relative to a base stay below a few months and the others beyond 2001.
+    Vintages without ``baseTimeNanoseconds`` write times since the epoch, so their base is 0. A damaged file
+    may have lost it: its times tell, for those relative to a base stay below some months and the others are
+    beyond 2001.
     """
     base = header.get("baseTimeNanoseconds")
     if isinstance(base, str) and base.strip().lstrip("-").isdigit():

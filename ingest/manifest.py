@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from .resolve import Record, Resolved, coverage, resolve
 from .schema import CAPTURE_TABLES, SCHEMA
+from .sessions import read_sessions
 from .writer import rank_dir, table_path, write_json
 
 
@@ -72,6 +73,7 @@ def refresh_manifest(run: Path, tool_version: str) -> None:
                 "tool_version": tool_version,
                 "coverage": coverage(resolved),
                 "sources": [_summary(one) for one in resolved],
+                "sessions": read_sessions(run),
             },
             run / "run.json",
         )
@@ -102,8 +104,9 @@ def sweep_staging(run: Path) -> None:
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except (OSError, IndexError):  # somebody else's process, or a system without /proc
         return True
-    return True
+    return state != "Z"  # killed, and not yet buried by its parent

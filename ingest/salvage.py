@@ -1,10 +1,10 @@
 """Event by event through text that does not parse as a whole.
 
-Every event that reads as JSON is kept as it stands. One that does not is repaired where the right reading is certain
-from its form (a bare ``inf`` becomes null, ``"dur": 1,5`` becomes 1.5, a quote inside a name is escaped), else dropped
-and counted. Nothing is invented: an event whose end is missing is never completed.
+Every event that reads as JSON is kept as it stands. One that does not is repaired where the right reading is
+certain from its form (a bare ``inf`` becomes null, ``"dur": 1,5`` becomes 1.5, a quote inside a name is
+escaped), else dropped and counted. Nothing is invented: an event whose end is missing is never completed.
 
-Times are rewritten as decimal text of microseconds with three decimals, which is exact and what the fast path reads.
+Times are rewritten as decimal text of microseconds with three decimals: exact, and what the fast path reads.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
+from .repairs import REPAIRS, SWALLOWED
 from .slices import find_close
 
 KEYS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "args")
@@ -127,7 +127,7 @@ def _refuse_header(damaged: str) -> None:
 
 
 def _ends(text: str, at: int) -> tuple[list[int], int | None]:
-    """Return the first few places where the object that starts at ``at`` may end, and where the next one starts."""
+    """Return the first few places where the object at ``at`` may end, and where the next one starts."""
     nexts = [m for m, _ in zip(_NEXT.finditer(text, at), range(_TRIES), strict=False)]
     within = nexts[-1].end() if len(nexts) == _TRIES else len(text)
     ends = {m.start() + 1 for m in nexts}
@@ -178,7 +178,7 @@ class _Reader:
         """Try to read the whole of ``chunk`` as one object after putting right what is known to go wrong."""
         if _HEADER.search(chunk):
             return False
-        for fixes in _REPAIRS:
+        for fixes in REPAIRS:
             fixed, wrong = chunk, set()
             for name, fix in fixes:
                 before, fixed = fixed, fix(fixed)
@@ -187,7 +187,7 @@ class _Reader:
             self.wrong = wrong
             if self._decode(self._lenient, fixed, 0) != len(fixed) or not isinstance(self.value, dict):
                 continue
-            if wrong and not self._double and not _SWALLOWED.search(fixed):
+            if wrong and not self._double and not SWALLOWED.search(fixed):
                 return True
         return False
 
@@ -206,48 +206,6 @@ class _Reader:
         if self._double:
             self.wrong.add("duplicate keys")
         return end
-
-
-# Repairs of the text of one event. Each leaves strings that read as strings alone.
-_STRING = r'("[^"\\]*(?:\\.[^"\\]*)*")'
-_NONFINITE = re.compile(
-    _STRING + r"|(?<=[:\[,\s])[-+]?(?:nan|inf(?:inity)?)(?:\(\w+\))?(?=\s*[,}\]])", re.IGNORECASE | re.DOTALL
-)
-_COMMA = re.compile(_STRING + r"|(:\s*[-+]?\d+),(\d+)(?=\s*[,}])", re.DOTALL)
-_MISSING = re.compile(_STRING + r"|(:)(?=\s*[,}])", re.DOTALL)
-_TRAILING = re.compile(_STRING + r"|,(?=\s*[}\]])", re.DOTALL)
-_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
-_VALUE = re.compile(r'(:\s*")(.*?)("(?=\s*(?:,\s*"[^"\\]*"\s*:|[}\]])))', re.DOTALL)
-_SWALLOWED = re.compile(r'\\"(?:ph|cat|pid|tid|ts|dur|args)\\"\s*:')  # an event inside a string is no repair
-_INNER = re.compile(r'\\.|"', re.DOTALL)
-
-
-def _outside(pattern: re.Pattern[str], new: Callable[[re.Match[str]], str]) -> Callable[[str], str]:
-    return lambda text: pattern.sub(lambda m: m.group() if m.group(1) is not None else new(m), text)
-
-
-def _fix_escapes(text: str) -> str:
-    return _ESCAPE.sub(lambda m: m.group() if len(m.group()) > 1 else "\\\\", text)
-
-
-def _fix_quotes(text: str) -> str:
-    def escape(m: re.Match[str]) -> str:
-        return m[1] + _INNER.sub(lambda q: '\\"' if q.group() == '"' else q.group(), m[2]) + m[3]
-
-    return _VALUE.sub(escape, text)
-
-
-without_nonfinite = _outside(_NONFINITE, lambda m: "null")  # of JSON text
-
-_ESCAPES = ("backslashes", _fix_escapes)
-_QUOTES = ("unescaped quotes", _fix_quotes)
-_VALUES = (
-    ("non-finite numbers", without_nonfinite),
-    ("decimal commas", _outside(_COMMA, lambda m: f"{m[2]}.{m[3]}")),
-    ("missing values", _outside(_MISSING, lambda m: m[2] + "null")),
-    ("trailing commas", _outside(_TRAILING, lambda m: "")),
-)
-_REPAIRS = (_VALUES, (_ESCAPES, *_VALUES), (_QUOTES, _ESCAPES, *_VALUES))
 
 
 def _render(event: dict[str, Any], wrong: set[str]) -> bytes | None:
@@ -281,7 +239,7 @@ def _bytes_lossy(text: str) -> str:
 
 
 def _microseconds(value: Any) -> str | None:
-    """Return µs as decimal text, exact to the ns (finer digits round half up); None when it is no such number."""
+    """Return µs as decimal text, exact to the ns (finer digits round half away); None if unusable."""
     if isinstance(value, bool) or not isinstance(value, (int, Decimal, str)):
         return None
     try:

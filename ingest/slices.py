@@ -1,8 +1,8 @@
 """A stream of text -> pieces that end where an event ends.
 
-A cut is a guess made cheaply: a comma before an object that reads as an event. Whoever parses a piece proves the
-guess: a piece that is not a list of whole events fails to parse, is read event by event, and hands what is left over
-to the next piece. So where the cuts fall changes nothing, only how fast it goes.
+A cut is a guess made cheaply: a comma before an object that reads as an event. Whoever parses a piece proves
+the guess: a piece that is not a list of whole events fails to parse, is read event by event, and hands what
+is left over to the next piece. So where the cuts fall changes nothing, only how fast it goes.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def cut(chunks: Iterable[bytes], size: int, longest: int) -> Iterator[tuple[byte
 def find_close(text: bytes, bare: bool, loose: bool = False) -> int | None:
     """Find the ``]`` that ends the events when ``text`` runs to the end of the document.
 
-    What follows must complete the document: ``{"": []`` plus it parses, or nothing does for a bare array. Unless
-    ``loose``, it follows a ``}``.
+    What follows must complete the document: ``{"": []`` plus it parses, or nothing does for a bare array.
+    Unless ``loose``, it follows a ``}``.
     """
     pattern = _BRACKET if loose else _CLOSE
     start = len(text)

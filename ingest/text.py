@@ -1,7 +1,7 @@
 """The bytes of a source -> its text, in chunks, hashed on the way.
 
-Plain or gzip is decided by content. Reading is streaming: memory depends on the chunk, not on the file. Damage is
-noted, not raised: a gz that was cut gives all the text it still holds.
+Plain or gzip is decided by content. Reading is streaming: memory depends on the chunk, not on the file.
+Damage is noted, not raised: a gz that was cut gives all the text it still holds.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ class Limits:
     slice_bytes: int = 4 << 20
 
 
+LIMITS = Limits()
+
+
 class Refused(Exception):
     """The source is not read (further); the message is the reason in words."""
 
@@ -45,8 +48,9 @@ class Refused(Exception):
 class TraceText:
     """Reads one source once, front to back.
 
-    After iteration: ``sha256`` and ``size`` of the file's own bytes, and ``damage``, a sentence about a gz whose
-    end is missing or whose bytes are wrong ('' when all is well). ``cut`` tells that the end is missing.
+    After iteration: ``sha256`` and ``size`` of the file's own bytes, and ``damage``, a sentence about a gz
+    whose end is missing or whose bytes are wrong ('' when all is well). ``cut`` tells that the end is
+    missing.
     """
 
     def __init__(self, source: str, limits: Limits) -> None:

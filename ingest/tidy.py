@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pyarrow as pa
 
-from .salvage import without_nonfinite
+from .repairs import without_nonfinite
 
 _EMPTY = "coalesce(ph, cat, name, pid, tid, args::VARCHAR) IS NULL AND ts_ns IS NULL AND dur_ns IS NULL"
 _SPELLINGS = " OR ".join(f"contains(args, '{word}')" for word in ("inf", "nan", "NaN", "Inf", "INF", "NAN"))
@@ -65,7 +65,7 @@ def pair_begin_end(con: duckdb.DuckDBPyConnection) -> tuple[int, int]:
             durations.append(ts - start)
     if begins:
         pairs = pa.table(
-            {name: pa.array(v, pa.int64()) for name, v in zip("bed", (begins, ends, durations), strict=False)}
+            {name: pa.array(v, pa.int64()) for name, v in zip("bed", (begins, ends, durations), strict=True)}
         )
         con.register("pairs", pairs)
         _replace(

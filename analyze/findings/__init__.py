@@ -31,6 +31,8 @@ FINDERS = (
     straggler.find,
     copies.find,
     host.find,
+    host.find_sync,
+    host.find_allocator,
     idle.find,
     memory.find,
 )

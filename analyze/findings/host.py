@@ -1,10 +1,11 @@
-"""host_bound: the device is idle while the host runs operators or runtime calls (launch-bound)."""
+"""host_bound, host_sync, allocator_stall: the device is idle while the host launches, waits or allocates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...ingest.names import pattern
 from ...ingest.rows import first_row
 from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
 from .shares import CATEGORY_SQL, category, has_device_work, on_ranks, typical
@@ -12,9 +13,9 @@ from .shares import CATEGORY_SQL, category, has_device_work, on_ranks, typical
 if TYPE_CHECKING:
     from ..run import Run
 
-SYNC_SQL = """
+CALLS_SQL = """
     select name, count(*) as calls, sum(dur_ns) as ns from events
-    where kind = 'runtime' and name ilike '%synchronize%' and step is not null group by name order by ns desc
+    where kind = 'runtime' and regexp_matches(name, '{pattern}') and step is not null group by name order by ns desc
 """
 LAUNCHES_SQL = """
     select count(*) / count(distinct (rank, step)), median(dur_ns) from events where kind = 'kernel' and step is not null
@@ -43,23 +44,44 @@ def find(run: Run) -> Iterator[Finding]:
         lost_ns_per_step=round(worst.mean_ns),
         share=worst.share,
     )
-    yield from _sync(run)
 
 
-def _sync(run: Run) -> Iterator[Finding]:
-    shares = category(run, "sync")
+def find_sync(run: Run) -> Iterator[Finding]:
+    """Find idle device time that the host spends in synchronising calls."""
+    yield from _in_calls(
+        run,
+        "host_sync",
+        "sync",
+        "The host waits in synchronising calls while the device is idle",
+        "Find the .item(), .cpu(), print or torch.cuda.synchronize() in the step and move it out, or do it every n steps.",
+    )
+
+
+def find_allocator(run: Run) -> Iterator[Finding]:
+    """Find idle device time that the host spends allocating or freeing device memory."""
+    yield from _in_calls(
+        run,
+        "allocator_stall",
+        "allocator",
+        "The host allocates or frees device memory while the device is idle",
+        "The caching allocator should do this in the first steps only: keep shapes stable, warm up before measuring, avoid "
+        "torch.cuda.empty_cache() in the step, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+    )
+
+
+def _in_calls(run: Run, kind: str, category_name: str, what: str, advice: str) -> Iterator[Finding]:
+    shares = category(run, category_name)
     if not typical(shares, LEAST_SHARE):
         return
     worst = shares[0]
-    sql, rows = evidence(run, SYNC_SQL)
+    sql, rows = evidence(run, CALLS_SQL.format(pattern=pattern("runtime", category_name)))
     yield Finding(
-        "host_sync",
-        f"The host waits in synchronising calls while the device is idle: {ms(worst.mean_ns)} of a {ms(worst.step_ns)} step "
-        f"({percent(worst.share)}).",
-        "Find the .item(), .cpu(), print or torch.cuda.synchronize() in the step and move it out, or do it every n steps.",
+        kind,
+        f"{what}: {ms(worst.mean_ns)} of a {ms(worst.step_ns)} step ({percent(worst.share)}){on_ranks(shares)}.",
+        advice,
         sql,
         rows,
-        confidence="medium",
+        confidence="medium" if worst.steps >= 3 else "low",
         severity=severity(worst.share),
         lost_ns_per_step=round(worst.mean_ns),
         share=worst.share,

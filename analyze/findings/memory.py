@@ -94,4 +94,5 @@ def _growth(run: Run) -> Iterator[Finding]:
 
 
 def _gib(size: float) -> str:
-    return f"{size / 2**30:.3g} GiB" if size >= 2**30 else f"{size / 2**20:.3g} MiB"
+    unit, value = ("GiB", size / 2**30) if size >= 2**30 else ("MiB", size / 2**20)
+    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"

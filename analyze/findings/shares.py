@@ -17,6 +17,7 @@ CATEGORY_SQL = """
     where l.category = '{category}'
     group by l.rank order by mean_ns desc, l.rank
 """
+ALIKE = 1.2  # ranks whose means differ by less than this factor are not told apart
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ def mean_step_ns(run: Run) -> float | None:
 
 
 def on_ranks(shares: list[Share]) -> str:
-    """Say where a category was seen, for a sentence: nothing for one rank, else the range over ranks."""
-    if len(shares) < 2:
+    """Say where a category was seen, for a sentence: nothing when the ranks are much alike."""
+    if len(shares) < 2 or shares[0].mean_ns < ALIKE * shares[-1].mean_ns:
         return ""
     from .finding import ms
 

@@ -17,7 +17,7 @@ LEAST_STEPS = 3
 STEPS_SQL = """
     select rank, count(*) as steps, count(*) filter (complete) as complete, count(*) filter (source = 'window') as without_marker,
         count(*) filter (source = 'timer') as timed
-    from steps group by rank order by complete, rank
+    from steps group by rank order by complete desc, rank
 """
 WORK_SQL = """
     select category, sum(l.ns) as ns, sum(l.ns) / (select sum(dur_ns) from judged) as share
@@ -27,9 +27,9 @@ WORK_SQL = """
 
 def find(run: Run, found: list[Finding]) -> Iterator[Finding]:
     """Say what limits the other findings; nothing_wrong only when enough was recorded to say so."""
-    fewest = first_row(run.con.sql(STEPS_SQL))
+    best = first_row(run.con.sql(STEPS_SQL))
     sql, rows = evidence(run, STEPS_SQL)
-    if fewest is None:
+    if best is None:
         yield _cannot_tell(
             "no step was recorded",
             "Ingest a trace with events, or record one with stepscope.watch().",
@@ -37,7 +37,7 @@ def find(run: Run, found: list[Finding]) -> Iterator[Finding]:
             rows,
         )
         return
-    _, _, complete, without_marker, timed = fewest
+    _, _, complete, without_marker, timed = best
     profiled = complete - timed
     if not profiled and not timed:
         why = "no step is complete"

@@ -1,9 +1,10 @@
 """The page in a real browser. The fixture ``opened`` asserts: no console message, no request but the file's own."""
 
 import pytest
-from fake_run import HOSTILE, T0, loader_bound
 
 from stepscope.reports.html import write_report
+
+from ..support.fake_run import HOSTILE, T0, loader_bound
 
 
 @pytest.fixture(scope="module")

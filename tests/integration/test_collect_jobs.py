@@ -125,6 +125,45 @@ def test_run_changes_nothing_of_an_unchanged_script(tmp_path, script) -> None:
     assert timer_steps(run) == list(range(60))  # an optimizer step each; validation is no step
 
 
+BROKEN_OFF = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+def loader():
+    return DataLoader(TensorDataset(torch.randn(80, 8)), batch_size=8, num_workers=1, persistent_workers=True)
+data, validation, model = loader(), loader(), torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def validate():
+    for index, (batch,) in enumerate(validation):
+        if index == 2:
+            break
+for epoch in range(2):
+    for index, (batch,) in enumerate(data):
+        if index in (3, 6):
+            validate()
+        model(batch).sum().backward()
+        optimizer.step()
+        if index in (4, 7):
+            validate()
+"""
+
+
+@pytest.mark.parametrize("optimizer", [True, False])
+def test_validation_broken_off_is_no_part_of_a_step(tmp_path, script, optimizer) -> None:
+    """Persistent workers keep the iterator alive, so nobody tells that the loop over it was left."""
+    text = BROKEN_OFF if optimizer else BROKEN_OFF.replace("optimizer", "# ")
+    if not optimizer:
+        text = text.replace("if index in (3, 6):", "if False:").replace(
+            "if index in (4, 7):", "if index == 8:\n            break\n        if False:"
+        )
+    run = tmp_path / "run"
+    done = python("-m", "stepscope.cli", "run", "--out", run, "--window", "off", script(text))
+    assert done.returncode == 0, done.stderr
+    (path,) = run.glob("timer/*/*.parquet")
+    batches = pq.read_table(path, partitioning=None)["batches"].to_pylist()
+    # Validation within the body, after the step's own batch, belongs to the step; between two steps it does not.
+    assert batches == ([1, 1, 1, 4, 1, 1, 4, 1, 1, 1] * 2 if optimizer else [1] * 16)
+
+
 def test_run_counts_batches_where_there_is_no_optimizer(tmp_path, script) -> None:
     path = script(TRAIN.split("optimizer = ")[0] + "for (batch,) in data:\n    model(batch)\n")
     done = python("-m", "stepscope.cli", "run", "--out", tmp_path / "run", path)

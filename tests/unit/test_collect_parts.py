@@ -35,14 +35,14 @@ def test_a_loop_that_ends_takes_its_part_of_the_step_with_it() -> None:
     steps.begin(0)
     steps.ask(1)
     steps.got(validation, 2)
-    assert steps.leave(validation) is True  # nothing else fed the step: it begins anew at the next request
+    assert steps.depends_on(validation)  # nothing else fed the step: it begins anew at the next request
 
     steps.begin(10)
     steps.ask(11)
     steps.got(train, 12)
     steps.ask(13)
     steps.got(validation, 14)
-    assert steps.leave(validation) is False  # the step still has train's batch
+    assert not steps.depends_on(validation)  # the step still has train's batch
 
 
 def test_schedule() -> None:

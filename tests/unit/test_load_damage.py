@@ -11,10 +11,18 @@ from stepscope.ingest.load import Limits, Loaded, load
 
 HEADER = '{\n"schemaVersion": 1,\n"deviceProperties": [{"id": 0, "name": "GPU"}],\n"traceEvents": [\n'
 TAIL = '\n],\n"traceName": "t.json",\n"baseTimeNanoseconds": 1700000000000000000\n}\n'
-ONE = '{"ph": "X", "cat": "kernel", "name": "one", "pid": 0, "tid": 7, "ts": 10.001, "dur": 2.500, "args": {"a": 1}}'
-TWO = '{"ph": "X", "cat": "kernel", "name": "two", "pid": 0, "tid": 7, "ts": 20.002, "dur": 3, "args": {"a": 2}}'
+
+
+def event(name="bad", ts="15", dur="1", args='{"a": 3}') -> str:
+    head = f'{{"ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": 7, '
+    return head + f'"ts": {ts}, "dur": {dur}, "args": {args}}}'
+
+
+ONE = event("one", "10.001", "2.500", '{"a": 1}')
+TWO = event("two", "20.002", "3", '{"a": 2}')
 ROW_ONE = ("one", 10001, 2500, '{"a":1}')
 ROW_TWO = ("two", 20002, 3000, '{"a":2}')
+CON = duckdb.connect()
 SIZES = (1, 150, 4 << 20)
 
 
@@ -34,10 +42,6 @@ def read(path: Path, text: str | bytes, **kw) -> tuple[Loaded, list[tuple]]:
 
 def trace(*events: str) -> str:
     return HEADER + ",\n".join(events) + TAIL
-
-
-def event(name="bad", ts="15", dur="1", args='{"a": 3}') -> str:
-    return f'{{"ph": "X", "cat": "kernel", "name": "{name}", "pid": 0, "tid": 7, "ts": {ts}, "dur": {dur}, "args": {args}}}'
 
 
 @pytest.fixture
@@ -189,7 +193,7 @@ def test_odd_durations_pass_as_they_stand(path):
 def test_integers_beyond_int64(path):
     args = '{"addr": 18446744073709551616, "x": 123456789012345678901234567890}'
     for name in ("big", "big\x01"):
-        _loaded, rows = read(path, trace(ONE, event(name=name, args=args), TWO))
+        _, rows = read(path, trace(ONE, event(name=name, args=args), TWO))
         assert json.loads(rows[1][3]) == {"addr": 18446744073709551616, "x": 123456789012345678901234567890}
 
 
@@ -202,7 +206,7 @@ def test_duplicate_keys_the_last_counts(path):
 
 @pytest.mark.parametrize("depth", [50, 5000])
 def test_deep_nesting(path, depth):
-    _loaded, rows = read(path, trace(ONE, event(args='{"a": ' + "[" * depth + "]" * depth + "}"), TWO))
+    _, rows = read(path, trace(ONE, event(args='{"a": ' + "[" * depth + "]" * depth + "}"), TWO))
     assert rows[0] == ROW_ONE
     assert rows[-1] == ROW_TWO
     assert len(rows) == 3
@@ -317,9 +321,8 @@ def test_cut_at_every_byte(path):
         at += 2
     for cut in range(len(text)):
         path.write_text(text[:cut])
-        with duckdb.connect() as con:
-            loaded = load(str(path), con, limits=Limits(slice_bytes=64))
-            names = [name for (name,) in con.execute("SELECT name FROM raw ORDER BY event_id").fetchall()]
+        loaded = load(str(path), CON, limits=Limits(slice_bytes=64))
+        names = [name for (name,) in CON.execute("SELECT name FROM raw ORDER BY event_id").fetchall()]
         kept = sum(end <= cut for end in ends)
         assert names == [e["name"] for e in whole[:kept]], cut
         if cut == len(text) - 1:  # only the last line feed is missing
@@ -345,9 +348,8 @@ def test_gz_cut_at_every_byte(path):
     before = 0
     for cut in range(1, len(packed)):
         path.write_bytes(packed[:cut])
-        with duckdb.connect() as con:
-            loaded = load(str(path), con)
-            names = [name for (name,) in con.execute("SELECT name FROM raw ORDER BY event_id").fetchall()]
+        loaded = load(str(path), CON)
+        names = [name for (name,) in CON.execute("SELECT name FROM raw ORDER BY event_id").fetchall()]
         assert names == [f"n{i}" for i in range(len(names))]
         assert len(names) >= before
         assert loaded.verdict == ("truncated" if names else "quarantined")

@@ -1,4 +1,4 @@
-"""Any list of events, rendered any way and sliced anywhere, gives the rows that json and exact decimals give."""
+"""Any list of events, rendered any way and sliced anywhere, gives the rows that json and decimals give."""
 
 import json
 from decimal import Decimal
@@ -16,7 +16,8 @@ TEXT = st.one_of(
     st.lists(st.sampled_from(['"', "\\", "{", "}", "[", "]", ",", ":", '},{"ph":"X"', '}],"', "é", "\n"])).map("".join),
 )
 NUMBER = st.one_of(
-    st.integers(-(2**80), 2**80), st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
+    st.integers(-(2**80), 2**80),
+    st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300),
 )
 VALUE = st.recursive(
     st.one_of(st.none(), st.booleans(), NUMBER, TEXT),

@@ -1,8 +1,8 @@
 import json
 
-from fake_run import MS, FakeRun, loader_bound
-
 from stepscope.reports.json import envelope
+
+from ..support.fake_run import MS, FakeRun, loader_bound
 
 
 def test_the_envelope_is_json_with_integers_and_nulls():

@@ -5,11 +5,12 @@ import json
 import re
 
 import pytest
-from fake_run import HOSTILE, MS, PARTS, T0, FakeRun, loader_bound
 
 from stepscope.ingest.errors import StepscopeError
 from stepscope.reports.book import Book, plain
 from stepscope.reports.html import render, write_report
+
+from ..support.fake_run import HOSTILE, MS, PARTS, T0, FakeRun, loader_bound
 
 
 def evidence(page: str) -> dict:

@@ -1,9 +1,10 @@
 import io
 
-from fake_run import HOSTILE, FakeRun, loader_bound
 from rich.console import Console
 
 from stepscope.reports.terminal import print_report
+
+from ..support.fake_run import HOSTILE, FakeRun, loader_bound
 
 
 def printed(run) -> str:

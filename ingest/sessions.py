@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..ingest.schema import TIMER
+from .schema import TIMER
 
 Session = dict[str, Any]
 
