@@ -19,7 +19,7 @@ from stepscope.analyze.invariants import INVARIANTS
 from stepscope.analyze.quality import RUN_QUALITY
 from stepscope.api import Run
 from stepscope.cli import VERBS
-from stepscope.collect import Window
+from stepscope.collect import Window, session
 from stepscope.ingest import capture, steps
 from stepscope.ingest.schema import FLAGS, KINDS, LEDGER_CATEGORIES, TABLES
 from stepscope.reports.book import DEFINITIONS
@@ -147,6 +147,8 @@ def test_thresholds_are_those_of_the_code() -> None:
     assert f"fewer than {trust.LEAST_STEPS} complete" in when["too_short"]
     assert f"{capture.OVERLAP_TOLERANCE_NS // 1000} µs" in section("## Physics")
     assert f"took {steps.START_SKEW_NS // 10**6} ms or more and over {steps.START_SKEW} times" in section("## Steps")
+    for heading in ("## Always-on timer", "## Windows"):
+        assert f"at most every {session.TICK_NS // 10**6} ms" in section(heading)
     assert f"more than {Window().slow:.0f} times the running median" in section("## Windows")
 
 
