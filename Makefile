@@ -19,6 +19,7 @@ $(READY): pyproject.toml constraints.txt
 setup: $(READY)  ## create .venv with everything that tests and demo need
 
 demo: $(READY)  ## train two ranks with a planted fault, profile them, write demo/report.html
+	rm -rf demo
 	$(BIN)/stepscope demo --out demo
 
 test: $(READY)  ## run all tests (PYTEST_ARGS="-k sweep" narrows them)

@@ -91,7 +91,7 @@ def refuse_damage(run: Run, strict: bool) -> None:
     if not strict:
         return
     damaged = first_row(
-        run.con.sql("select count(*), min(source), min_by(reason, source) from sources where reason <> ''")
+        run.con.sql("select count(*), min(source), min_by(reason, source) from sources where verdict <> 'ok'")
     )
     if damaged and damaged[0]:
         raise StepscopeError(f"--strict: {damaged[0]} sources are not whole, the first {damaged[1]}: {damaged[2]}")
