@@ -23,7 +23,8 @@ demo: $(READY)  ## train two ranks with a planted fault, profile them, write dem
 	$(BIN)/stepscope demo --out demo
 
 test: $(READY)  ## run all tests (PYTEST_ARGS="-k sweep" narrows them)
-	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 -m 'not alone' $(PYTEST_ARGS) || [ $$? -eq 5 ]
+	$(BIN)/python -m pytest -m alone $(PYTEST_ARGS) || [ $$? -eq 5 ]
 
 lint: $(READY)  ## ruff, mypy on the installed package, import contracts
 	$(BIN)/ruff check .

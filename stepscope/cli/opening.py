@@ -25,7 +25,7 @@ def opened(targets: Sequence[str], *, generic: bool = False, strict: bool = Fals
     Raises:
         StepscopeError: Nothing usable is there, or `strict` and something is damaged.
     """
-    if len(targets) == 1 and ("://" not in targets[0] or targets[0].endswith("/")) and is_run(targets[0]):
+    if len(targets) == 1 and is_run(targets[0]):
         run_path = targets[0]
         if "://" not in run_path and (pending := pending_traces(run_path)):
             with progress() as tick:
