@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 LINTED := build/lint
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench clean
+.PHONY: help setup demo test lint bench picture clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +33,10 @@ lint: $(READY)  ## ruff, mypy on the installed package, import contracts
 
 bench: $(READY)  ## measure ratios against peers side by side; results go to benchmarks/results/
 	$(BIN)/python -m benchmarks
+
+picture: $(READY)  ## make the README's picture from the demo's report
+	test -e demo/report.html || $(BIN)/stepscope demo --out demo
+	$(BIN)/python docs/picture.py demo/report.html docs/report.png
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

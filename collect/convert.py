@@ -100,7 +100,9 @@ class Converter:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # a Ctrl-C at the job's terminal is not meant for it
+            # A Ctrl-C at the job's terminal is not meant for it. Not a new session: Linux may weigh whole sessions
+            # against each other, and the low priority would count for nothing.
+            process_group=0,
         )
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, process.pid, 19)

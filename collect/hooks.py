@@ -17,6 +17,7 @@ from time import perf_counter_ns
 from types import ModuleType
 from typing import Any
 
+from . import others
 from .guard import logger
 from .session import Session
 
@@ -25,7 +26,7 @@ Action = Callable[[Any], None]
 
 def install(session: Session) -> None:
     """Connect ``session`` to torch, now or when it is imported."""
-    after = {
+    after: dict[str, Action] = {
         "torch.utils.data.dataloader": functools.partial(_hook_loaders, session),
         "torch.optim.optimizer": functools.partial(_hook_optimizers, session),
     }
@@ -93,6 +94,7 @@ def _hook_loaders(session: Session, dataloader: Any) -> None:
 
 
 def _hook_optimizers(session: Session, module: Any) -> None:
+    others.notice()
     init = module.Optimizer.__init__
 
     @functools.wraps(init)

@@ -10,6 +10,7 @@ import platform
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 RANK_VARIABLES = (
@@ -112,7 +113,7 @@ def loader_settings(loader: Any) -> dict[str, Any]:
         "dataset": ask(lambda: type(loader.dataset).__name__),
         "sampler": ask(lambda: type(loader.sampler).__name__),
         "batches": ask(lambda: len(loader)),
-        **{name: ask(lambda name=name: getattr(loader, name)) for name in LOADER_SETTINGS},
+        **{name: ask(partial(getattr, loader, name)) for name in LOADER_SETTINGS},
     }
 
 

@@ -35,7 +35,8 @@ def run_script(
     session = Session(out, window, keep_raw)
     install(session)
     sys.argv[:] = [script, *arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(script))
+    if not sys.flags.safe_path:
+        sys.path[0] = os.path.dirname(os.path.abspath(script))
     try:
         runpy.run_path(script, run_name="__main__")
     finally:

@@ -38,6 +38,8 @@ class Watched:
         return bool(self._loader)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_loader":  # a copy in the making has none yet
+            raise AttributeError(name)
         return getattr(self._loader, name)
 
 

@@ -46,8 +46,8 @@ def ours_is_over() -> None:
 
 
 def notice() -> None:
-    """From now on take notice of profilers that the job prepares."""
-    profile = sys.modules["torch"].autograd.profiler.profile
+    """Take notice, from now on, of profilers that the job prepares, if torch is there."""
+    profile: Any = getattr(sys.modules.get("torch.autograd.profiler"), "profile", None)
     original = getattr(profile, "_prepare_trace", None)
     if original is None or hasattr(original, "__wrapped__"):
         return

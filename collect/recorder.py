@@ -49,7 +49,10 @@ class Recorder:
 
     @guarded
     def arm(self) -> None:
-        """Prepare a window, unless the job's own profiler is at work."""
+        """Prepare a window, unless the job does not use torch or its own profiler is at work."""
+        torch = torch_if_loaded()
+        if torch is None:
+            return
         from torch.profiler import ProfilerActivity, profile
 
         others.notice()
@@ -59,7 +62,7 @@ class Recorder:
             self._told = True
             return
         activities = [ProfilerActivity.CPU]
-        if (device := accelerator(torch_if_loaded())) is not None:  # one in use: profiling shall not initialise any
+        if (device := accelerator(torch)) is not None:  # one in use: profiling shall not initialise any
             activities.append(getattr(ProfilerActivity, device.__name__.rpartition(".")[2].upper()))
         kineto = profile(activities=activities, record_shapes=True, profile_memory=True)
         with others.preparing_ours(give_way=self.stop), _quiet_kineto():

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from .. import __version__
 from ..ingest.writer import create_run, rank_dir, write_json
-from . import host
+from . import host, others
 from .convert import Converter
 from .guard import guarded
 from .recorder import Recorder
@@ -28,7 +28,7 @@ from .windows import Requests, Window
 
 Bounds = Literal["loader", "call", "optimizer"]
 NO_SPAN: AbstractContextManager[Any] = nullcontext()
-TICK_NS = 50_000_000  # memory is read and requests are looked for no more often than this
+TICK_NS = 100_000_000  # memory is read and requests are looked for no more often than this
 
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
@@ -90,7 +90,9 @@ class Session:
         self._finalizer = util.Finalize(None, self.close, exitpriority=10)
         _open.add(self)
         create_run(self.run, __version__)
-        self._requests.listen()
+        if self._window is not None:
+            self._requests.listen()
+            others.notice()
         if host.rank_and_world() is not None:
             self._settle()
 
@@ -123,7 +125,7 @@ class Session:
         elif self.bounds == "loader" and loop is self._driver and steps.batches:
             self._turn(entered)
         left = perf_counter_ns()
-        steps.ask(left if since is None or since < steps.start else since)
+        steps.ask(left if since is None or since < (steps.start or 0) else since)
         self._cost += left - entered
 
     @guarded

@@ -37,14 +37,19 @@ class Steps:
         self.fresh = False  # the next request of a batch begins the step anew
         self.ever_asked = False
         self.asked = 0
-        self._reset()
+        self.batches = 0
+        self.steady = False  # whether a loop begun before the step has fed it
+        self.wait = 0
+        self.wait_start: int | None = None
 
     def begin(self, t: int) -> None:
         """Begin the step under way, or begin it anew, at ``t``."""
         self.start = t
         self.fresh = False
         self.round += 1
-        self._reset()
+        self.batches = self.wait = 0
+        self.steady = False
+        self.wait_start = None
 
     def ask(self, t: int) -> None:
         """Take note that a loop asks for a batch at ``t``."""
@@ -80,9 +85,3 @@ class Steps:
     def finish(self) -> None:
         """Count the step under way as finished; the next one waits for ``begin``."""
         self.step += 1
-
-    def _reset(self) -> None:
-        self.batches = 0
-        self.steady = False  # whether a loop begun before the step has fed it
-        self.wait = 0
-        self.wait_start: int | None = None

@@ -1,7 +1,7 @@
 """One trace's raw events made into a capture: kinds, physics, nesting, classes, steps, events.
 
 The work is SQL over temporary tables of one DuckDB connection (``ingest/sql``), which spills to disk when the trace is
-larger than its memory limit, and one streamed pass in Python for the nesting of host events.
+larger than its memory limit, and two passes over sorted streams: nesting of host events, overruns of kernels.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from .names import names, pattern
-from .nesting import NESTING, nest
+from .nesting import INNER, NESTING, nest
+from .overruns import create_clips
 from .rows import first_row
-from .steps import Step, close_steps, find_markers, register_markers, step_table
+from .schema import EVENTS
+from .steps import Step, close_steps, find_markers, find_window, register_markers, step_table
 
-OVERLAP_TOLERANCE_NS = 10_000  # a clean B200 trace shows legitimate overlaps of neighbours up to 3.7 µs
 FOREIGN_CLOCK_NS = 3_600_000_000_000  # a device stamp an hour from every host stamp is of another clock
-BATCH_ROWS = 65_536
+BATCH_ROWS = 65_536  # of a stream through Python
+ROW_GROUP = 122_880  # rows of the events file, and of a stretch when the capture is put together piece by piece
+AT_ONCE = 2 * ROW_GROUP  # captures up to this size are put together in one piece
 
 
 Rule = tuple[str, int, int | None, str]  # of ``quality``: rule, count, effect_ns, sentence
@@ -56,7 +60,9 @@ def sql(name: str, package: str = __package__) -> str:
     return (files(package) / "sql" / f"{name}.sql").read_text()
 
 
-def build_capture(con: duckdb.DuckDBPyConnection, capture_id: int, base_ns: int | None, events_path: Path) -> Capture:
+def build_capture(
+    con: duckdb.DuckDBPyConnection, capture_id: int, base_ns: int | None, events_path: Path, finished: int | None = None
+) -> Capture:
     """Turn the table ``raw`` of ``con`` into a capture whose events are the Parquet file ``events_path``.
 
     Args:
@@ -64,31 +70,54 @@ def build_capture(con: duckdb.DuckDBPyConnection, capture_id: int, base_ns: int 
         capture_id: The capture's id, from its content hash.
         base_ns: What to add to the file's stamps, None when the file has lost it: stamps then stay relative.
         events_path: Where the events go.
+        finished: How many of the marked steps were finished, when our collector says so: a window can end inside one.
     """
     base = base_ns or 0
     _set_patterns(con)
     con.execute(sql("typed"))
-    con.execute(sql("physics"), {"tolerance_ns": OVERLAP_TOLERANCE_NS, "foreign_ns": FOREIGN_CLOCK_NS})
+    con.execute("drop view raw; drop table raw_rows")  # typed has it all
     _nest(con)
-    con.execute(sql("classes"))
-    markers = find_markers(con)
+    con.execute(sql("launches"))
+    con.execute(sql("physics"), {"foreign_ns": FOREIGN_CLOCK_NS})
+    create_clips(con, con.sql(sql("stream_order")).to_arrow_reader(BATCH_ROWS))
+    con.execute(sql("evidence"))
+    markers = find_markers(con, finished)
     register_markers(con, markers)
-    steps = close_steps(con, markers)
+    steps = markers or find_window(con)
     first_ns = first_row(con.execute("select min(start_ns) from typed where start_ns <> 0"))
-    con.execute(
-        f"copy ({sql('events')}) to '{_quoted(events_path)}' (format parquet, compression zstd, row_group_size 122880)",
+    _write_events(
+        con,
+        events_path,
         {
             "capture_id": capture_id,
             "base_ns": base,
             "zero_is_missing": bool(first_ns and first_ns[0] and first_ns[0] > FOREIGN_CLOCK_NS),
             "only_step": None if markers or not steps else steps[0].step,
+            "has_device_work": first_row(con.sql("select 1 from physics limit 1")) is not None,
         },
     )
     con.execute(f"create view events as from read_parquet('{_quoted(events_path)}')")
+    steps = close_steps(con, markers, base) if markers else steps
     capture = Capture(con, capture_id, base, steps)
     con.register("steps", step_table(steps, capture_id, base))
     capture.quality = _physics_quality(capture)
     return capture
+
+
+def _write_events(con: duckdb.DuckDBPyConnection, path: Path, parameters: dict[str, Any]) -> None:
+    """Write the events file: at once when the capture is small, else stretch by stretch, so that memory stays bounded."""
+    query = sql("events")
+    (count,) = first_row(con.sql("select count(*) from typed")) or (0,)
+    if count <= AT_ONCE:
+        con.execute(
+            f"copy ({query}) to '{_quoted(path)}' (format parquet, compression zstd, row_group_size {ROW_GROUP})",
+            {**parameters, "first": 0, "last": count},
+        )
+        return
+    with pq.ParquetWriter(path, EVENTS, compression="zstd") as writer:
+        for first in range(0, count, ROW_GROUP):
+            stretch = con.sql(query, params={**parameters, "first": first, "last": first + ROW_GROUP - 1})
+            writer.write_table(stretch.to_arrow_table().cast(EVENTS).sort_by("event_id"), row_group_size=ROW_GROUP)
 
 
 def _quoted(path: Path) -> str:
@@ -112,22 +141,18 @@ def _set_patterns(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def _nest(con: duckdb.DuckDBPyConnection) -> None:
-    con.execute(f"create table nesting ({', '.join(f'{name} {_ddl(NESTING, name)}' for name in NESTING.names)})")
-    con.execute(
-        """
-        create table nest_order as
-        select dense_rank() over (order by thread) as thread, event_id, start_ns, start_ns + raw_dur_ns as end_ns,
-               case kind when 'operator' then 2 when 'annotation' then 1 when 'dataloader' then 3 else 0 end as role
-        from typed
-        where kind in ('operator', 'annotation', 'runtime', 'python', 'step', 'dataloader', 'collective', 'overhead')
-          and start_ns is not null and raw_dur_ns >= 0
-        """
-    )
-    reader = con.sql("from nest_order order by thread, start_ns, end_ns desc, event_id").to_arrow_reader(BATCH_ROWS)
+    """Create ``nesting``, in file order, and ``inner_time`` from one pass over the host events."""
+    tables = {"nested": NESTING, "inner_time": INNER}
+    for name, schema in tables.items():
+        con.execute(f"create table {name} ({', '.join(f'{column} {_ddl(schema, column)}' for column in schema.names)})")
+    reader = con.sql(sql("nest_order")).to_arrow_reader(BATCH_ROWS)
     with con.cursor() as sink:
-        for batch in nest(reader):
-            sink.register("nested", pa.Table.from_batches([batch]))
-            sink.execute("insert into nesting from nested")
+        for batches in nest(reader):
+            for name, batch in zip(tables, batches, strict=True):
+                if len(batch):
+                    sink.register("rows", pa.Table.from_batches([batch]))
+                    sink.execute(f"insert into {name} from rows")
+    con.execute("create table nesting as from nested order by event_id; drop table nested")
 
 
 def _ddl(schema: pa.Schema, name: str) -> str:

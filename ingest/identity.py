@@ -65,5 +65,11 @@ def identity(header: dict[str, Any], source: str) -> dict[str, Any]:
     }
 
 
+def finished_steps(header: dict[str, Any]) -> int | None:
+    """Return how many steps of a window our collector saw finished, None for others' traces."""
+    ours = header.get("stepscope")
+    return whole(ours.get("steps")) if isinstance(ours, dict) else None
+
+
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None

@@ -6,11 +6,12 @@ import os
 import queue
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import TypeVar
 
 import duckdb
 
+from .errors import StepscopeError
 from .header import EVENT, Document
 from .salvage import Interleaved, scan
 from .slices import find_close
@@ -148,12 +149,11 @@ class Intake:
 
     def _insert(self, bodies: list[bytes]) -> bool:
         """Insert pieces that should be events and commas; on failure nothing of them is kept."""
-        files = []
+        files: list[str] = []
         for body in bodies:
             if end := _without_comma(body):
                 files.append(os.path.join(self._folder, f"{len(files):03d}.json"))
-                with open(files[-1], "wb") as file:
-                    file.writelines((b"[", memoryview(body)[:end], b"]"))
+                _write(files[-1], (b"[", memoryview(body)[:end], b"]"))
         if not files:
             return True
         longest = max(1 << 20, *(len(body) + 2 for body in bodies))
@@ -162,6 +162,16 @@ class Intake:
         except _BAD_DATA:
             return False
         return True
+
+
+def _write(path: str, parts: Iterable[bytes | memoryview]) -> None:
+    try:
+        with open(path, "wb") as file:
+            file.writelines(parts)
+    except OSError as error:
+        raise StepscopeError(
+            f"{path}, a temporary file, cannot be written ({error.strerror}). Free some space or set TMPDIR."
+        ) from error
 
 
 def _without_comma(body: bytes) -> int:
@@ -174,7 +184,7 @@ def _without_comma(body: bytes) -> int:
     return end
 
 
-def batches(items: Iterator[T]) -> Iterator[list[T]]:
+def batches(items: Iterator[T]) -> Generator[list[T]]:
     """Run ``items`` in a thread, some ahead, and yield what is ready in lists of one or more.
 
     Reading, decompressing and DuckDB release the interpreter, so they overlap.

@@ -114,9 +114,9 @@ def load(source: str, con: duckdb.DuckDBPyConnection, *, generic: bool = False, 
     """Read one file into the table ``raw`` of ``con``; see ``Loaded`` for what is returned.
 
     ``raw(event_id BIGINT, ph, cat, name, pid, tid VARCHAR, ts_ns, dur_ns BIGINT, args JSON)`` holds every
-    event of every ``traceEvents`` array in file order (it is a view of ``raw_rows``). Times are the file's own,
-    in ns, without the base; NULL when absent or unusable. A file that cannot be used is quarantined: ``raw``
-    is empty and the reason is in words. Must not run inside a transaction.
+    event of every ``traceEvents`` array in file order (it is a view of ``raw_rows``). Times are the file's
+    own, in ns, without the base; NULL when absent or unusable. A file that cannot be used is quarantined:
+    ``raw`` is empty and the reason is in words. Must not run inside a transaction.
 
     Args:
         source: Path or fsspec URI.
@@ -135,35 +135,36 @@ def load(source: str, con: duckdb.DuckDBPyConnection, *, generic: bool = False, 
         return _quarantine(loaded, con, f"cannot be read ({error.strerror or error})")
     with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
         intake = Intake(con, folder, limits)
-        try:
-            _read(text, intake, limits)
-            refused = ""
-        except (Refused, OSError) as error:
-            refused = str(error)
-        except Interleaved:
-            refused = "two documents are written into each other; which event is whose cannot be told"
+        refused = _read(text, intake, limits)
         try:
             text.drain()
         except OSError as error:
-            refused = refused or f"cannot be read to the end ({error.strerror or error})"
+            refused = refused or f"cannot be read to the end ({error})"
     loaded.sha256, loaded.bytes = text.sha256, text.size
     if refused:
         return _quarantine(loaded, con, refused)
     return _judge(loaded, text, intake, con, generic)
 
 
-def _read(text: TraceText, intake: Intake, limits: Limits) -> None:
-    pieces = cut(text.chunks(), limits.slice_bytes, limits.event_bytes)
-    ahead = batches(pieces)
+def _read(text: TraceText, intake: Intake, limits: Limits) -> str:
+    """Read all of it; return why it was given up, or ''."""
+    ahead = batches(cut(text.chunks(), limits.slice_bytes, limits.event_bytes))
     try:
         for batch in ahead:
             intake.take(batch)
+    except Refused as refused:
+        return str(refused)
+    except OSError as error:
+        return f"cannot be read ({error})"
+    except Interleaved:
+        return "holds two documents written into each other: which event is whose cannot be told"
     finally:
         ahead.close()
+    return ""
 
 
 def _judge(loaded: Loaded, text: TraceText, intake: Intake, con: duckdb.DuckDBPyConnection, generic: bool) -> Loaded:
-    """Say what state the file is in, and tidy the rows."""
+    """Tidy the rows, and say what state the file is in."""
     documents = intake.documents
     headers, damaged = zip(*(d.parse() for d in documents), strict=True)
     for header in reversed(headers):
@@ -179,41 +180,46 @@ def _judge(loaded: Loaded, text: TraceText, intake: Intake, con: duckdb.DuckDBPy
     cut_off = text.cut or intake.inside or not all(d.ended for d in documents)
     loaded.base_ns = _base(loaded.header, cut_off or any(damaged), con)
 
-    if reason := _unusable(loaded, intake, con, cut_off, generic) or _conflict(headers):
+    with_events = [header for header, d in zip(headers, documents, strict=True) if d.arrays]
+    if reason := _unusable(loaded, intake, con, cut_off, generic) or _conflict(with_events):
         return _quarantine(loaded, con, reason)
     if loaded.format == "chrome":
         _pair(loaded, con)
     ((loaded.events,),) = con.execute("SELECT count(*) FROM raw_rows").fetchall()
+    _tell(loaded, text, intake, cut_off, any(damaged))
+    return loaded
 
-    said = []
+
+def _tell(loaded: Loaded, text: TraceText, intake: Intake, cut_off: bool, damaged: bool) -> None:
+    """Fill in verdict, reason, detail and problems."""
+    said, problems = [], loaded.problems
     if cut_off:
-        said.append(f"the end is missing ({text.damage})" if text.damage else "the end of the text is missing")
-        loaded.verdict = "truncated"
-    elif text.damage:
-        said.append(text.damage)
+        said.append("the end is missing" + (f" ({text.damage})" if text.damage else ""))
+        problems.append(Problem("truncated", 1, f"The file is cut, {said[0]}: every whole event was kept."))
     for what, count in sorted(intake.repaired.items()):
         said.append(f"{_events(count)} had {what}")
-        loaded.problems.append(Problem("events_repaired", count, f"{_events(count)} had {what}, put right."))
+        problems.append(Problem("events_repaired", count, f"{_events(count)} had {what}, put right."))
     for what, count in sorted(intake.dropped.items()):
         said.append(f"{_events(count)} dropped ({what})")
-        loaded.problems.append(Problem("events_dropped", count, f"{_events(count)} left out: {what}."))
-    if any(damaged) and not cut_off:
-        said.append("the text around the events is damaged, what could be read of it was taken")
+        problems.append(Problem("events_dropped", count, f"{_events(count)} left out: {what}."))
+    around = [] if cut_off or not text.damage else [text.damage]
+    if damaged and not cut_off:
+        around.append("the text around the events is damaged, what could be read of it was taken")
     if intake.trailing:
-        said.append(f"{intake.trailing:,} bytes after the end were ignored")
-    if said and loaded.verdict == "ok":
-        loaded.verdict = "repaired"
-    loaded.reason = "; ".join(said)
-    if cut_off:
-        loaded.problems.append(Problem("truncated", 1, f"The file is cut: {said[0]}; every whole event was kept."))
-    if len(documents) > 1:
-        sentence = f"The file holds {len(documents)} documents one after the other; the events of all were read."
-        loaded.problems.append(Problem("several_documents", len(documents), sentence))
+        around.append(f"{intake.trailing:,} bytes after the end were ignored")
+    if around:
+        said += around
+        problems.append(Problem("file_damaged", len(around), f"Besides its events: {'; '.join(around)}."))
+    if (n := len(intake.documents)) > 1:
+        sentence = f"The file holds {n} documents one after the other; the events of all were read."
+        problems.append(Problem("several_documents", n, sentence))
     if loaded.base_ns is None:
-        sentence = "The cut lost baseTimeNanoseconds: times are relative to an unknown base."
-        loaded.problems.append(Problem("base_time_lost", 1, sentence))
-    loaded.detail = " ".join(problem.sentence for problem in loaded.problems)
-    return loaded
+        sentence = "The file lost its baseTimeNanoseconds: its times are relative to an unknown base."
+        problems.append(Problem("base_time_lost", 1, sentence))
+    if said:
+        loaded.verdict = "truncated" if cut_off else "repaired"
+    loaded.reason = "; ".join(said)
+    loaded.detail = " ".join(problem.sentence for problem in problems)
 
 
 def _events(count: int) -> str:
@@ -252,10 +258,10 @@ def _unusable(loaded: Loaded, intake: Intake, con: duckdb.DuckDBPyConnection, cu
     return ""
 
 
-def _conflict(headers: tuple[dict[str, Any], ...]) -> str:
+def _conflict(headers: list[dict[str, Any]]) -> str:
     """Return why documents one after the other in one file cannot be one capture, or ''."""
     for key in ("distributedInfo", "baseTimeNanoseconds"):
-        if len({repr(header[key]) for header in headers if key in header}) > 1:
+        if len({repr(header.get(key)) for header in headers}) > 1:
             return f"holds several documents that differ in {key}; split it into one file each"
     return ""
 

@@ -1,4 +1,4 @@
-"""Nesting of host events: who encloses whom on a thread.
+"""Nesting of host events: who encloses whom on a thread, and how much of an operator's time is its own.
 
 The input is streamed in the order (thread, start, longest first), so memory holds one batch and the open events.
 """
@@ -6,6 +6,7 @@ The input is streamed in the order (thread, start, longest first), so memory hol
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,52 +17,88 @@ NESTING = pa.schema(
         "parent_id": pa.int64(),  # innermost enclosing host event
         "operator_id": pa.int64(),  # innermost enclosing operator
         "scope_id": pa.int64(),  # innermost enclosing operator or annotation
+        "communicates": pa.bool_(),  # whether that scope launches collectives
         "in_loader": pa.bool_(),  # inside a loader's next()
+    }
+)
+INNER = pa.schema(
+    {
+        "event_id": pa.int64(),  # an operator
+        "inner_ns": pa.int64(),  # time of the operators and runtime calls right inside it
     }
 )
 
 _INPUT = ("thread", "event_id", "start_ns", "end_ns", "role")
-_ANNOTATION, _OPERATOR, _LOADER = 1, 2, 3  # roles
+_OPERATOR, _ANNOTATION, _LOADER, _COMMUNICATES, _RUNTIME = 1, 2, 4, 8, 16  # bits of a role
 _NONE = -1
-_NOTHING = (np.iinfo(np.int64).max, _NONE, _NONE, _NONE, False)  # encloses everything
 
 
-def nest(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield a row of NESTING for each host event.
+class _Open(NamedTuple):
+    """An event that later ones may lie in; operator, scope and loader count the event itself."""
+
+    end: int
+    event: int
+    operator: int
+    scope: int
+    communicates: bool
+    loader: bool
+    role: int
+
+
+_NOTHING = _Open(np.iinfo(np.int64).max, _NONE, _NONE, _NONE, False, False, 0)  # encloses everything
+
+
+def nest(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Yield rows of NESTING for each batch of host events, and rows of INNER for the operators that ended.
 
     Args:
-        batches: Columns ``thread`` (int64 code), ``event_id``, ``start_ns``, ``end_ns`` and ``role`` (0 other,
-            1 annotation, 2 operator, 3 loader span), ordered by thread, start, end descending, event_id.
+        batches: Columns ``thread`` (int64 code), ``event_id``, ``start_ns``, ``end_ns`` and ``role`` (bits), in the
+            order of ``sql/nest_order.sql``.
 
     An event is enclosed by another on its thread when its whole time is. Events that overlap without enclosing
     (asynchronous spans) are siblings.
     """
-    # The stack holds the open events: (end, id, innermost operator, innermost scope, in a loader), itself counted.
-    stack: list[tuple[int, int, int, int, bool]] = []
+    stack: list[_Open] = []
+    inner: dict[int, int] = {}  # of open operators
     current = None
     for batch in batches:
-        columns = [batch.column(name).to_numpy().tolist() for name in _INPUT]
-        rows = []
-        for thread, event, start, end, role in zip(*columns, strict=True):
+        rows: list[tuple[int, int, int, bool, bool]] = []
+        done: list[tuple[int, int]] = []
+        for thread, event, start, end, role in zip(
+            *(batch.column(name).to_numpy().tolist() for name in _INPUT), strict=True
+        ):
             if thread != current:
                 stack.clear()
+                done += inner.items()
+                inner.clear()
                 current = thread
-            while stack and stack[-1][0] <= start:
-                stack.pop()
+            while stack and stack[-1].end <= start:
+                ended = stack.pop()
+                if ended.event in inner:
+                    done.append((ended.event, inner.pop(ended.event)))
             around = stack[-1] if stack else _NOTHING
-            if around[0] < end:
-                around = next((one for one in reversed(stack) if one[0] >= end), _NOTHING)
-            _, parent, operator, scope, loader = around
-            rows.append((parent, operator, scope, loader))
-            if role == _OPERATOR:
-                operator = scope = event
-            elif role == _ANNOTATION:
-                scope = event
-            stack.append((end, event, operator, scope, loader or role == _LOADER))
-        yield _as_batch(batch.column("event_id"), rows)
+            if around.end < end:
+                around = next((one for one in reversed(stack) if one.end >= end), _NOTHING)
+            _, parent, operator, scope, communicates, loader, outer_role = around
+            rows.append((parent, operator, scope, communicates, loader))
+            if operator != _NONE and (role & _OPERATOR or (role & _RUNTIME and not outer_role & _RUNTIME)):
+                inner[operator] = inner.get(operator, 0) + end - start
+            if role & _OPERATOR:
+                operator = event
+            if role & (_OPERATOR | _ANNOTATION):
+                scope, communicates = event, bool(role & _COMMUNICATES)
+            stack.append(_Open(end, event, operator, scope, communicates, loader or bool(role & _LOADER), role))
+        yield _nesting(batch.column("event_id"), rows), _inner(done)
+    yield _nesting(pa.array([], pa.int64()), []), _inner(list(inner.items()))
 
 
-def _as_batch(event_ids: pa.Array, rows: list[tuple[int, int, int, bool]]) -> pa.RecordBatch:
-    found = np.array(rows, np.int64).reshape(-1, 4)
+def _nesting(event_ids: pa.Array, rows: list[tuple[int, int, int, bool, bool]]) -> pa.RecordBatch:
+    found = np.array(rows, np.int64).reshape(-1, 5)
     ids = [pa.array(column, mask=column == _NONE) for column in found.T[:3]]
-    return pa.RecordBatch.from_arrays([event_ids, *ids, pa.array(found[:, 3] == 1)], schema=NESTING)
+    facts = [pa.array(column == 1) for column in found.T[3:]]
+    return pa.RecordBatch.from_arrays([event_ids, *ids, *facts], schema=NESTING)
+
+
+def _inner(done: list[tuple[int, int]]) -> pa.RecordBatch:
+    found = np.array(done, np.int64).reshape(-1, 2)
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in found.T], schema=INNER)

@@ -21,6 +21,7 @@ from .slices import find_close
 
 KEYS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "args")
 
+_REPAIRABLE = 1 << 20  # longest damaged event that is worth it
 _TRIES = 4  # how many places are tried as the end of a damaged event
 _KEY = r'"(?:ph|name|cat|pid|tid|ts|dur|id|bp|s|args)"\s*:'
 _NEXT = re.compile(rf"\}}\s*,?\s*(?=\{{\s*{_KEY})")
@@ -68,7 +69,7 @@ def scan(data: bytes, final: bool, bare: bool = False) -> Scan:
     Raises:
         Interleaved: Two documents were written into each other.
     """
-    text = data.decode("utf-8", "surrogateescape")
+    text = _Text(data.decode("utf-8", "surrogateescape"))
     found, reader, at = Scan(), _Reader(), 0
     while True:
         at = _SKIP.match(text, at).end()  # type: ignore[union-attr]
@@ -140,6 +141,18 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+class _Text(str):
+    """Text whose lines nobody counts: json does for each error, from the start, for a message unread here."""
+
+    __slots__ = ()
+
+    def count(self, *_: Any) -> int:
+        return 0
+
+    def rfind(self, *_: Any) -> int:
+        return 0
+
+
 class _Reader:
     """Reads one value; ``value`` holds it and ``wrong`` what had to be put right."""
 
@@ -176,7 +189,7 @@ class _Reader:
 
     def repair(self, chunk: str) -> bool:
         """Try to read the whole of ``chunk`` as one object after putting right what is known to go wrong."""
-        if _HEADER.search(chunk):
+        if len(chunk) > _REPAIRABLE or _HEADER.search(chunk):
             return False
         for fixes in REPAIRS:
             fixed, wrong = chunk, set()
@@ -185,9 +198,11 @@ class _Reader:
                 if fixed != before:
                     wrong.add(name)
             self.wrong = wrong
+            if not wrong:
+                continue
             if self._decode(self._lenient, fixed, 0) != len(fixed) or not isinstance(self.value, dict):
                 continue
-            if wrong and not self._double and not SWALLOWED.search(fixed):
+            if not self._double and not SWALLOWED.search(fixed):
                 return True
         return False
 

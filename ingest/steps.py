@@ -35,8 +35,13 @@ class Step:
     reason: str | None = None  # why it is not complete
 
 
-def find_markers(con: duckdb.DuckDBPyConnection) -> list[Step]:
-    """Return the step markers of the thread that has most of them, as steps that end with their markers."""
+def find_markers(con: duckdb.DuckDBPyConnection, finished: int | None = None) -> list[Step]:
+    """Return the step markers of the thread that has most of them, as steps that end with their markers.
+
+    Args:
+        con: A connection with ``typed``.
+        finished: Only so many of them are steps; a later one was broken off.
+    """
     rows = con.execute(
         """
         with marks as (select * from typed where kind = 'step' and start_ns is not null and raw_dur_ns >= 0)
@@ -45,7 +50,7 @@ def find_markers(con: duckdb.DuckDBPyConnection) -> list[Step]:
         order by start_ns, event_id
         """
     ).fetchall()
-    return [Step(i, label, start, end, start, end, "profiler") for i, (label, start, end) in enumerate(rows)]
+    return [Step(i, label, start, end, start, end, "profiler") for i, (label, start, end) in enumerate(rows[:finished])]
 
 
 def register_markers(con: duckdb.DuckDBPyConnection, markers: list[Step]) -> None:
@@ -62,41 +67,19 @@ def register_markers(con: duckdb.DuckDBPyConnection, markers: list[Step]) -> Non
     con.create_function("step_of", step_of, ["BIGINT"], "BIGINT", type="arrow", null_handling="special")  # type: ignore[call-overload]
 
 
-def close_steps(con: duckdb.DuckDBPyConnection, markers: list[Step]) -> list[Step]:
-    """Return the steps with their true ends, none overlapping, each with the reason why it is incomplete if it is."""
-    if not markers:
-        return _window(con)
-    last_work = dict(
-        con.execute(
-            """
-            select step_of(launch_ns) as step, max(start_ns + dur_ns) from physics
-            where not untimed and not foreign_clock group by step
-            """
-        ).fetchall()
-    )
-    steps: list[Step] = []
-    previous_end = markers[0].start_ns
-    for marker in markers:
-        start = max(marker.marker_start_ns, previous_end)
-        end = max(marker.marker_end_ns, last_work.get(marker.step, marker.marker_end_ns), start)
-        steps.append(replace(marker, start_ns=start, end_ns=end))
-        previous_end = end
-    reasons = _incomplete(con, steps)
-    return [replace(one, reason=reasons.get(one.step)) for one in steps]
-
-
-def _window(con: duckdb.DuckDBPyConnection) -> list[Step]:
+def find_window(con: duckdb.DuckDBPyConnection) -> list[Step]:
+    """Return the whole window as the only step of a capture without markers; nothing when nothing has a time."""
     start, end = first_row(
         con.execute(
             """
-        select min(first), max(last) from (
-            select start_ns as first, start_ns + raw_dur_ns as last from typed
-            where kind not in ('kernel', 'copy', 'memset', 'sync', 'device_annotation', 'other', 'overhead')
-              and spans and raw_dur_ns >= 0
-            union all
-            select start_ns, start_ns + dur_ns from physics where not untimed and not foreign_clock
-        )
-        """
+            select min(first), max(last) from (
+                select start_ns as first, start_ns + raw_dur_ns as last from typed
+                where kind not in ('kernel', 'copy', 'memset', 'sync', 'device_annotation', 'other', 'overhead')
+                  and spans and raw_dur_ns >= 0
+                union all
+                select start_ns, start_ns + dur_ns from physics where not untimed and not foreign_clock
+            )
+            """
         )
     ) or (None, None)
     if start is None or end is None:
@@ -104,53 +87,78 @@ def _window(con: duckdb.DuckDBPyConnection) -> list[Step]:
     return [Step(0, None, start, end, start, end, "window")]
 
 
-def _incomplete(con: duckdb.DuckDBPyConnection, steps: list[Step]) -> dict[int, str]:
-    """Return the steps that stay out of averages, with the reason."""
-    reasons: dict[int, str] = {}
-    record = first_row(
+def close_steps(con: duckdb.DuckDBPyConnection, markers: list[Step], base_ns: int) -> list[Step]:
+    """Return the steps with their true ends, none overlapping, each with the reason why it is incomplete if it is.
+
+    Args:
+        con: A connection with ``events``, on the epoch's clock.
+        markers: What ``find_markers`` found, on the file's own clock.
+        base_ns: The difference.
+    """
+    last_work = dict(
         con.execute(
             """
-        select min(start_ns) filter (name like 'Iteration Start%'), max(start_ns) filter (name = 'Record Window End')
-        from typed where kind = 'other' and name in ('Record Window End') or name like 'Iteration Start%'
-        """
+            select step, max(start_ns + dur_ns) - $base from events
+            where kind in ('kernel', 'copy', 'memset') and step is not null
+              and not coalesce(list_contains(flags, 'foreign_clock'), false)
+            group by step
+            """,
+            {"base": base_ns},
+        ).fetchall()
+    )
+    steps: list[Step] = []
+    previous_end = markers[0].start_ns
+    for marker in markers:
+        start = max(marker.marker_start_ns, previous_end)
+        end = max(marker.marker_end_ns, last_work.get(marker.step) or start, start)
+        steps.append(replace(marker, start_ns=start, end_ns=end))
+        previous_end = end
+    reasons = _profiler_inside(con, steps) | _trailing(con, steps) | _start_skew(con, steps)
+    return [replace(one, reason=reasons.get(one.step)) for one in steps]
+
+
+def _profiler_inside(con: duckdb.DuckDBPyConnection, steps: list[Step]) -> dict[int, str]:
+    begin, end = first_row(
+        con.execute(
+            """
+            select min(start_ns) filter (name like 'Iteration Start%'), max(start_ns) filter (name = 'Record Window End')
+            from typed where kind = 'other' and (name = 'Record Window End' or name like 'Iteration Start%')
+            """
         )
     ) or (None, None)
+    reasons = {}
     for one in steps:
-        if record[0] is not None and one.start_ns < record[0] < one.end_ns:
+        if begin is not None and one.start_ns < begin < one.end_ns:
             reasons[one.step] = "holds the profiler's own start"
-        if record[1] is not None and one.start_ns < record[1] < one.end_ns:
+        if end is not None and one.start_ns < end < one.end_ns:
             reasons[one.step] = "holds the profiler's own stop"
+    return reasons
+
+
+def _trailing(con: duckdb.DuckDBPyConnection, steps: list[Step]) -> dict[int, str]:
+    """Return the last step when it has no work in a capture that has some: device work, else operators."""
     work = dict(
         con.execute(
             """
-            with device_work as (select launch_ns as t from physics),
-            work as (
-                select t from device_work where t is not null
-                union all
-                select start_ns from typed where kind = 'operator' and not exists (from device_work)
-            )
-            select step_of(t) as step, count(*) from work group by step
+            select step, count(*) from events
+            where step is not null and case when exists (from physics) then kind in ('kernel', 'copy', 'memset')
+                else kind = 'operator' end
+            group by step
             """
         ).fetchall()
     )
-    if work and len(steps) > 1 and not work.get(steps[-1].step):
-        reasons[steps[-1].step] = "trailing step without work"
-    reasons.update(_start_skew(con, steps))
-    return reasons
+    return (
+        {steps[-1].step: "trailing step without work"}
+        if work and len(steps) > 1 and not work.get(steps[-1].step)
+        else {}
+    )
 
 
 def _start_skew(con: duckdb.DuckDBPyConnection, steps: list[Step]) -> dict[int, str]:
     """Return the first step when its collectives waited for other ranks' profilers to start."""
     longest = dict(
         con.execute(
-            """
-            with waits as (
-                select coalesce(p.launch_ns, t.start_ns) as t, coalesce(p.dur_ns, t.raw_dur_ns) as dur_ns
-                from classes c join typed t using (event_id) left join physics p using (event_id)
-                where c.class = 'communication'
-            )
-            select step_of(t) as step, max(dur_ns) from waits group by step
-            """
+            "select step, max(dur_ns) from events where class = 'communication' and step is not null group by step"
         ).fetchall()
     )
     later = [longest[one.step] for one in steps[1:] if longest.get(one.step)]

@@ -97,7 +97,10 @@ class TraceText:
         self._file.close()
 
     def _read(self) -> bytes:
-        raw = self._file.read(_RAW_CHUNK)
+        try:
+            raw = self._file.read(_RAW_CHUNK)
+        except Exception as error:  # a file system of fsspec raises what its driver raises
+            raise OSError(getattr(error, "strerror", None) or str(error)) from error
         self._hash.update(raw)
         self.size += len(raw)
         return raw
@@ -154,4 +157,7 @@ def _open(source: str) -> IO[bytes]:
         return open(source, "rb")
     import fsspec  # only URIs pay for it
 
-    return fsspec.open(source, "rb").open()
+    try:
+        return fsspec.open(source, "rb").open()
+    except Exception as error:  # whatever its driver raises
+        raise OSError(getattr(error, "strerror", None) or str(error)) from error

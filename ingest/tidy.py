@@ -40,9 +40,9 @@ def null_nonfinite(con: duckdb.DuckDBPyConnection) -> int:
 
 
 def pair_begin_end(con: duckdb.DuckDBPyConnection) -> tuple[int, int]:
-    """Make one X event of each B and its E, by stack within a thread; return how many have no partner.
+    """Make one X event of each B and its E, by stack within a thread.
 
-    The X stands where its B stood and has the E's args where it had none. A B or E without partner stays as it is.
+    The X stands where its B stood and has the E's args where it had none. A B or E alone stays as it is.
 
     Returns:
         The number of pairs and the number of events without a partner.
@@ -88,5 +88,5 @@ def _replace(con: duckdb.DuckDBPyConnection, query: str) -> None:
     con.execute(VIEW)
 
 
-# Row ids of a table that was only appended to count its rows in the order of insertion: the order of the file.
+# Row ids of a table that was only appended to count its rows in the order of insertion: the file's.
 VIEW = "CREATE OR REPLACE VIEW raw AS SELECT rowid AS event_id, * FROM raw_rows"

@@ -27,7 +27,7 @@ from .analyze.derive import derive, quality_table
 from .ingest.capture import Capture, Rule, build_capture
 from .ingest.discover import Found, discover
 from .ingest.hashing import content_hash
-from .ingest.identity import identity
+from .ingest.identity import finished_steps, identity
 from .ingest.load import Loaded, load
 from .ingest.manifest import known_records, place, refresh_manifest, sweep_staging
 from .ingest.resolve import Record
@@ -134,7 +134,9 @@ def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
                     return record, None
                 tables = {"quality": _problems(loaded, record)}
             else:
-                capture = build_capture(con, record["capture_id"], loaded.base_ns, staging / "events.parquet")
+                capture = build_capture(
+                    con, record["capture_id"], loaded.base_ns, staging / "events.parquet", finished_steps(loaded.header)
+                )
                 record.update(_extent(capture))
                 tables = derive(capture, found.source)
                 tables["quality"] = pa.concat_tables([_problems(loaded, record), tables["quality"]])

@@ -2,9 +2,19 @@
 -- What a collective is comes from the kernel's own metadata, else from the annotation or operator that launched it
 -- (nccl:all_reduce with its input's shape), else from its name. An input tells the whole buffer of all operations but
 -- all_gather, whose buffer is the output: its bytes are then unknown.
--- Parameters: none; names come as variables (collective_ops, dtype_bytes, comm_launcher).
+-- Parameters: none; names come as variables (collective_ops, dtype_bytes).
 -- Columns: event_id, step, pg, seq, op, bytes (of the whole buffer), dtype, group_size, start_ns (ns since the epoch), end_ns
-with found as (
+with collective_events as materialized (
+    select event_id, step, kind, name, start_ns, dur_ns, parent_id, args from events
+    where dur_ns is not null and class = 'communication' and kind in ('kernel', 'collective')
+      and not coalesce(list_contains(flags, 'foreign_clock'), false)
+),
+scopes as (
+    select n.event_id, t.name, t.args::varchar as args
+    from nesting n join typed t on t.event_id = n.scope_id
+    where n.event_id in (select parent_id from collective_events) and n.communicates
+),
+found as (
     select
         e.event_id, e.step, e.name, e.start_ns, e.start_ns + e.dur_ns as end_ns,
         json_extract_string(e.args, [
@@ -13,11 +23,7 @@ with found as (
         ]) as meta,
         case when e.kind = 'collective' then e.name else scope.name end as scope_name,
         case when e.kind = 'collective' then e.args else scope.args end as scope_args
-    from events e
-    left join nesting n on n.event_id = e.parent_id
-    left join events scope on scope.event_id = n.scope_id and regexp_matches(scope.name, getvariable('comm_launcher'))
-    where e.dur_ns is not null and e.class = 'communication' and e.kind in ('kernel', 'collective')
-      and not coalesce(list_contains(e.flags, 'foreign_clock'), false)
+    from collective_events e left join scopes scope on scope.event_id = e.parent_id
 ),
 named as (
     select

@@ -6,26 +6,18 @@
 with operators as (
     select event_id, name, dur_ns from events where kind = 'operator' and dur_ns is not null
 ),
-inner_time as (
-    select n.operator_id as event_id, sum(e.dur_ns) as ns
-    from events e join nesting n using (event_id) left join events parent on parent.event_id = n.parent_id
-    where n.operator_id is not null and e.dur_ns is not null
-      and (e.kind = 'operator' or (e.kind = 'runtime' and parent.kind <> 'runtime'))
-    group by all
-),
 launched as (
-    select n.operator_id as event_id, sum(e.dur_ns) as ns
-    from events e join nesting n on n.event_id = e.parent_id
-    where e.kind in ('kernel', 'copy', 'memset') and e.dur_ns is not null and n.operator_id is not null
-      and not coalesce(list_contains(e.flags, 'foreign_clock'), false)
-    group by all
+    select operator_id as event_id, sum(coalesce(c.dur_ns, p.dur_ns)) as ns
+    from physics p left join clips c using (event_id)
+    where operator_id is not null and not untimed and not foreign_clock
+    group by operator_id
 )
 select
     $capture_id::bigint as capture_id,
     o.name,
     count(*) as calls,
     sum(o.dur_ns)::bigint as host_ns,
-    sum(o.dur_ns - coalesce(i.ns, 0))::bigint as host_self_ns,
+    sum(o.dur_ns - coalesce(i.inner_ns, 0))::bigint as host_self_ns,
     case when exists (select 1 from physics) then sum(coalesce(l.ns, 0))::bigint end as device_ns
 from operators o left join inner_time i using (event_id) left join launched l using (event_id)
 group by o.name

@@ -1,10 +1,13 @@
--- Gives each raw event its kind and its integer columns. Stamps are the file's own, not yet plus the base.
--- Parameters: none; patterns and the kind map come as variables (kinds, step_span, loader_span, collective_span).
--- Creates: typed(event_id, kind, name, device, stream, thread, start_ns, raw_dur_ns, correlation, external_id)
+-- Gives each raw event its kind and its integer columns, in file order. Stamps are the file's own, not yet plus the base.
+-- Parameters: none; patterns and the kind map come as variables (kinds, step_span, loader_span, collective_span,
+--   comm_launcher).
+-- Creates: typed(event_id, kind, spans, name, device, stream, thread, start_ns, raw_dur_ns, correlation, external_id,
+--   told_collective: a kernel with collective metadata, communicates: an operator or annotation that launches
+--   collectives, args)
 create table typed as
 with read as (
     select
-        event_id, ph, name, tid, pid, ts_ns, dur_ns,
+        event_id, ph, name, tid, pid, ts_ns, dur_ns, args,
         getvariable('kinds')[lower(cat)] as category_kind,
         case when ph = 'X' and args is not null then json_extract_string(args, [
             '$."External id"', '$."external id"', '$.correlation', '$.device', '$.stream', '$."sycl queue"'
@@ -35,5 +38,8 @@ select
     case when ph <> 'M' then ts_ns end as start_ns,
     dur_ns as raw_dur_ns,
     try_cast(found[3] as bigint) as correlation,
-    try_cast(coalesce(found[1], found[2]) as bigint) as external_id
+    try_cast(coalesce(found[1], found[2]) as bigint) as external_id,
+    kind = 'kernel' and coalesce(contains(args::varchar, '"Collective name"'), false) as told_collective,
+    kind in ('operator', 'annotation') and regexp_matches(name, getvariable('comm_launcher')) as communicates,
+    args
 from read

@@ -17,6 +17,7 @@ torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
 import stepscope  # noqa: E402
+from stepscope.collect import Window  # noqa: E402
 from stepscope.collect import loop as loop_module  # noqa: E402
 from stepscope.collect.timerlog import read_lines  # noqa: E402
 
@@ -160,12 +161,38 @@ def test_window_holds_the_scheduled_steps_under_the_jobs_own_numbers(tmp_path) -
     assert abs(start - rows[5]["start_ns"]) < 5_000_000
 
 
+def test_raw_traces_become_parquet_and_go(tmp_path) -> None:
+    with stepscope.profile(tmp_path, window=Window(first=4, active=2, slow=None)) as prof:
+        for _ in prof.data(loader(20)):
+            torch.randn(8, 8) @ torch.randn(8, 8)
+            prof.step()
+    assert not [path for path in tmp_path.glob("raw/*/*") if path.is_file()]
+    with stepscope.open_run(tmp_path) as run:
+        assert run.sql("select step, label from steps where source = 'profiler' order by step").fetchall() == [
+            (4, "ProfilerStep#4"),
+            (5, "ProfilerStep#5"),
+        ]
+        assert run.sql("select count(*) from steps").fetchall() == [(20,)]
+        assert run.sql("select count(*) from events where name = 'aten::mm' and step in (4, 5)").fetchall() == [(2,)]
+
+
+def test_a_failing_conversion_is_told_once_and_leaves_the_trace(tmp_path, caplog, monkeypatch) -> None:
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with stepscope.profile(tmp_path, window=stepscope.every(4, active=1, first=2, slow=None)) as prof:
+        for _ in prof.data(loader(12)):
+            prof.step()
+    assert len(list(tmp_path.glob("raw/*/*.pt.trace.json"))) == 3
+    assert caplog.text.count("was not turned into Parquet") == 1
+
+
 def test_other_iterables_show_in_the_window(tmp_path) -> None:
     class Stream:
         def __iter__(self):
             return iter(range(8))
 
-    for _ in stepscope.watch(Stream(), tmp_path, window=stepscope.every(50, active=3, first=2), keep_raw=True):
+    for _ in stepscope.watch(
+        Stream(), tmp_path, window=stepscope.every(50, active=3, first=2, slow=None), keep_raw=True
+    ):
         torch.randn(3)
     loop_module._watching.popitem()[1].close()
     (trace,) = traces(tmp_path)
@@ -173,7 +200,9 @@ def test_other_iterables_show_in_the_window(tmp_path) -> None:
 
 
 def test_window_ends_with_the_loop_and_tells_how_many_steps_are_whole(tmp_path) -> None:
-    for _ in stepscope.watch(loader(5), tmp_path, window=stepscope.every(50, active=9, first=2), keep_raw=True):
+    for _ in stepscope.watch(
+        loader(5), tmp_path, window=stepscope.every(50, active=9, first=2, slow=None), keep_raw=True
+    ):
         torch.randn(3)
     loop_module._watching.popitem()[1].close()
     (trace,) = traces(tmp_path)
@@ -183,7 +212,7 @@ def test_window_ends_with_the_loop_and_tells_how_many_steps_are_whole(tmp_path) 
 
 def test_trigger_file_opens_a_window(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("stepscope.collect.session.TICK_NS", 0)
-    with stepscope.profile(tmp_path, window=stepscope.every(10**6, first=10**6), keep_raw=True) as prof:
+    with stepscope.profile(tmp_path, window=stepscope.every(10**6, first=10**6, slow=None), keep_raw=True) as prof:
         for index, _ in enumerate(prof.data(loader(20))):
             torch.randn(3)
             if index == 5:
@@ -199,7 +228,7 @@ def test_the_jobs_own_profiler_goes_first(tmp_path, caplog) -> None:
     schedule = torch.profiler.schedule(wait=1, warmup=2, active=2, repeat=2)
     with (
         torch.profiler.profile(schedule=schedule, on_trace_ready=lambda p: recorded.append(len(p.events()))) as own,
-        stepscope.profile(tmp_path, window=stepscope.every(2, active=1, first=0), keep_raw=True) as prof,
+        stepscope.profile(tmp_path, window=stepscope.every(4, active=1, first=0, slow=None), keep_raw=True) as prof,
     ):
         for _ in prof.data(loader(40)):
             torch.randn(3)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+import stepscope
 from stepscope.collect.timerlog import read_lines
 
 pytest.importorskip("torch")
@@ -37,12 +38,12 @@ print([p.tolist() for p in model.parameters()], torch.get_rng_state().sum().item
 """
 
 ENDLESS = """
-import itertools, sys, time, stepscope
+import itertools, sys, time, torch, stepscope
 def batches():
     for number in itertools.count():
         time.sleep(0.002)
         yield number
-for number in stepscope.watch(batches(), sys.argv[1], window=None):
+for number in stepscope.watch(batches(), sys.argv[1], window=eval(sys.argv[2])):
     print(number, flush=True)
 """
 
@@ -93,10 +94,20 @@ def script(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("seen", [1, 40, 333])
-def test_a_killed_job_leaves_every_finished_step(tmp_path, script, seen) -> None:
+@pytest.mark.parametrize(
+    ("seen", "window"),
+    [
+        (1, None),
+        (333, None),
+        (60, "stepscope.every(10**6, active=10**5, first=5)"),  # while a window records
+        (60, "stepscope.every(10, active=2, first=5)"),  # while traces are converted
+    ],
+)
+def test_a_killed_job_leaves_every_finished_step(tmp_path, script, seen, window) -> None:
     run = tmp_path / "run"
-    with subprocess.Popen([sys.executable, script(ENDLESS), run], stdout=subprocess.PIPE, text=True) as job:
+    with subprocess.Popen(
+        [sys.executable, script(ENDLESS), run, str(window)], stdout=subprocess.PIPE, text=True
+    ) as job:
         for _ in range(seen + 1):  # when batch n reaches the loop, steps 0..n-1 are finished
             line = job.stdout.readline()
         job.send_signal(signal.SIGKILL)
@@ -104,15 +115,48 @@ def test_a_killed_job_leaves_every_finished_step(tmp_path, script, seen) -> None
     steps = timer_steps(run)
     assert steps == list(range(len(steps)))
     assert len(steps) >= seen
+    with stepscope.open_run(run) as readable:
+        assert readable.sql("select count(*) from timer").fetchall() == [(len(steps),)]
+
+
+def test_a_loop_without_torch_is_timed_and_loads_nothing_heavy(tmp_path, script) -> None:
+    job = script("import sys, stepscope\n"
+        "assert list(stepscope.watch(range(30), 'run')) == list(range(30))\n"
+        "assert not {'torch', 'duckdb', 'pandas', 'matplotlib'} & set(sys.modules)\n")  # fmt: skip
+    done = python(job, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert timer_steps(tmp_path / "run") == list(range(30))
+
+
+OWN_PROFILER = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+counts = []
+schedule = torch.profiler.schedule(wait=7, warmup=3, active=2, repeat=2)
+with torch.profiler.profile(schedule=schedule, on_trace_ready=lambda p: counts.append(len(p.events()) > 9)) as own:
+    for (batch,) in DataLoader(TensorDataset(torch.randn(240, 8)), batch_size=8):
+        model(batch).sum().backward()
+        optimizer.step()
+        own.step()
+print(counts)
+"""
+
+
+def test_a_script_that_profiles_itself_keeps_its_traces(tmp_path, script) -> None:
+    done = python("-m", "stepscope.cli", "run", "--out", tmp_path / "run", "--window", "8:3:9", script(OWN_PROFILER))
+    assert (done.returncode, done.stdout) == (0, "[True, True]\n"), done.stderr
+    assert timer_steps(tmp_path / "run") == list(range(30))
 
 
 def test_signal_reaches_a_job_that_trains(tmp_path, script) -> None:
     job = script("import os, signal, itertools, stepscope\n"
-        "for n in stepscope.watch(range(30), 'run', window=None):\n"
+        "for n in stepscope.watch(range(5), 'run'):\n"
         "    os.kill(os.getpid(), signal.SIGUSR1)\n")  # fmt: skip
     done = python(job, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert timer_steps(tmp_path / "run") == list(range(30))
+    assert timer_steps(tmp_path / "run") == list(range(5))
 
 
 def test_run_changes_nothing_of_an_unchanged_script(tmp_path, script) -> None:
@@ -120,8 +164,7 @@ def test_run_changes_nothing_of_an_unchanged_script(tmp_path, script) -> None:
     bare = python(path, "--lr", "3")
     collected = python("-m", "stepscope.cli", "run", "--out", run, "--keep-raw", path, "--lr", "3")
     assert bare.returncode == collected.returncode == 0, collected.stderr
-    answer = [line for line in collected.stdout.splitlines() if not line.startswith("USDT")]
-    assert answer == bare.stdout.splitlines()
+    assert collected.stdout == bare.stdout
     assert timer_steps(run) == list(range(60))  # an optimizer step each; validation is no step
 
 
