@@ -35,8 +35,8 @@ from .ingest.rows import first_row
 from .ingest.schema import SOURCES
 from .ingest.writer import create_run, write_parquet
 
-MEMORY_LIMIT = "120MB"  # of one task's DuckDB; with Python and Arrow beside it a task stays under 400 MB
-THREADS = 4  # of one task's DuckDB at most: each holds buffers of its own, and the limit must suffice for all
+MEMORY_LIMIT = "128MB"  # of one task's DuckDB; with Python and Arrow beside it a task stays under 400 MB
+THREADS = 2  # of one task's DuckDB at most: each holds buffers of its own, and more make a trace hardly faster
 
 
 @dataclass
