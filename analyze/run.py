@@ -7,10 +7,9 @@ import re
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
-import pandas as pd
 import pyarrow as pa
 
 from ..ingest.errors import StepscopeError
@@ -20,6 +19,9 @@ from .findings import Finding, find_all, findings_table, verdict
 from .invariants import INVARIANTS_TABLE, check
 from .quality import run_quality
 from .views import open_tables
+
+if TYPE_CHECKING:
+    import pandas as pd  # only for who asks for a frame: an ingest needs no 40 MB of it
 
 
 class Run:

@@ -35,7 +35,8 @@ from .ingest.rows import first_row
 from .ingest.schema import SOURCES
 from .ingest.writer import create_run, write_parquet
 
-MEMORY_LIMIT = "96MB"  # of one task's DuckDB; with Python and Arrow beside it a task stays under 400 MB
+MEMORY_LIMIT = "112MB"  # of one task's DuckDB; with Python and Arrow beside it a task stays under 400 MB
+THREADS = 2  # of one task's DuckDB at most: each holds buffers of its own, and more make a trace hardly faster
 
 
 @dataclass
@@ -103,12 +104,12 @@ def _mapped(found: list[Found], run: Path, generic: bool, executor: Executor | N
     """Yield the results of the map tasks as they come."""
     cores = os.cpu_count() or 1
     if executor is None and len(found) <= 1:
-        yield (map_source(one, run, generic, cores) for one in found)
+        yield (map_source(one, run, generic, min(THREADS, cores)) for one in found)
         return
     workers = min(len(found), cores)
     pool = executor or ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     try:
-        tasks = [pool.submit(map_source, one, run, generic, max(1, cores // workers)) for one in found]
+        tasks = [pool.submit(map_source, one, run, generic, max(1, min(THREADS, cores // workers))) for one in found]
         yield (task.result() for task in as_completed(tasks))
     finally:
         if executor is None:
