@@ -35,8 +35,8 @@ from .ingest.rows import first_row
 from .ingest.schema import SOURCES
 from .ingest.writer import create_run, write_parquet
 
-MEMORY_LIMIT = "128MB"  # of one task's DuckDB; with Python and Arrow beside it a task stays under 400 MB
-THREADS = 2  # of one task's DuckDB at most: each holds buffers of its own, and more make a trace hardly faster
+MEMORY_LIMIT = "96MB"  # of one task's DuckDB; with Python and Arrow beside it a task stays under 400 MB
+THREADS = 2  # of one task's DuckDB at most: each holds buffers of its own, which the limit has to suffice for
 
 
 @dataclass
@@ -125,22 +125,11 @@ def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
     staging = run / ".staging" / f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     staging.mkdir(parents=True)
     try:
-        with duckdb.connect(config={"threads": threads, "memory_limit": MEMORY_LIMIT}) as con:
-            con.execute(f"set temp_directory = '{str(staging / 'spill').replace(chr(39), chr(39) * 2)}'")
-            loaded = load(found.source, con, generic=generic)
-            record = _record(found, loaded)
-            if loaded.verdict == "quarantined":
-                if loaded.no_trace and not found.named:
-                    shutil.rmtree(staging)
-                    return record, None
-                tables = {"quality": _problems(loaded, record)}
-            else:
-                capture = build_capture(
-                    con, record["capture_id"], loaded.base_ns, staging / "events.parquet", finished_steps(loaded.header)
-                )
-                record.update(_extent(capture))
-                tables = derive(capture, found.source)
-                tables["quality"] = pa.concat_tables([_problems(loaded, record), tables["quality"]])
+        with _frugal(staging, threads) as con:
+            record, tables = _read(con, found, staging, generic)
+        if tables is None:
+            shutil.rmtree(staging)
+            return record, None
         for name, table in tables.items():
             if len(table):
                 write_parquet(table, staging / f"{name}.parquet")
@@ -149,6 +138,37 @@ def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
+
+
+@contextmanager
+def _frugal(staging: Path, threads: int) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection that spills beyond its memory limit, while Arrow gives back what it no longer needs."""
+    pool = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        with duckdb.connect(config={"threads": threads, "memory_limit": MEMORY_LIMIT}) as con:
+            con.execute(f"set temp_directory = '{str(staging / 'spill').replace(chr(39), chr(39) * 2)}'")
+            yield con
+    finally:
+        pa.set_memory_pool(pool)
+
+
+def _read(
+    con: duckdb.DuckDBPyConnection, found: Found, staging: Path, generic: bool
+) -> tuple[Record, dict[str, pa.Table] | None]:
+    """Return a source's record and its tables but ``events``, which are written; None when it should not be listed."""
+    loaded = load(found.source, con, generic=generic)
+    record = _record(found, loaded)
+    if loaded.verdict == "quarantined":
+        unlisted = loaded.no_trace and not found.named
+        return record, None if unlisted else {"quality": _problems(loaded, record)}
+    capture = build_capture(
+        con, record["capture_id"], loaded.base_ns, staging / "events.parquet", finished_steps(loaded.header)
+    )
+    record.update(_extent(capture))
+    tables = derive(capture, found.source)
+    tables["quality"] = pa.concat_tables([_problems(loaded, record), tables["quality"]])
+    return record, tables
 
 
 def _record(found: Found, loaded: Loaded) -> Record:

@@ -28,8 +28,8 @@ def find(run: Run) -> Iterator[Finding]:
         f"In {ms(worst.mean_ns)} of a {ms(worst.step_ns)} step ({percent(worst.share)}) {what}: "
         "Python between operators, or something that was not recorded"
         + (" (the data loader was not)." if loader else "."),
-        ("Wrap the loader with stepscope.watch() to see whether it is waiting for data; " if loader else "")
-        + "record a window with Python stacks (with_stack=True) to see what the host does there.",
+        ("Wrap the loader with stepscope.watch() to see whether it is waiting for data. " if loader else "")
+        + "Record a window with torch.profiler(with_stack=True) and ingest that trace, to see what the host does there.",
         sql,
         rows,
         confidence="low",
