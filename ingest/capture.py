@@ -26,7 +26,7 @@ FOREIGN_CLOCK_NS = 3_600_000_000_000  # a device stamp an hour from every host s
 BATCH_ROWS = 65_536  # of a stream through Python
 ROW_GROUP = 122_880  # rows of the events file
 AT_ONCE = 2 * ROW_GROUP  # captures up to this size are put together in one piece, larger ones in stretches of
-STRETCH = ROW_GROUP // 2
+STRETCH = ROW_GROUP // 4
 
 
 Rule = tuple[str, int, int | None, str]  # of ``quality``: rule, count, effect_ns, sentence
@@ -118,7 +118,8 @@ def _write_events(con: duckdb.DuckDBPyConnection, path: Path, parameters: dict[s
     with pq.ParquetWriter(path, EVENTS, compression="zstd") as writer:
         for first in range(0, count, STRETCH):
             stretch = con.sql(query, params={**parameters, "first": first, "last": first + STRETCH - 1})
-            writer.write_table(stretch.to_arrow_table().cast(EVENTS))
+            # Joins that spill return rows out of order.
+            writer.write_table(stretch.to_arrow_table().cast(EVENTS).sort_by("event_id"))
 
 
 def _quoted(path: Path) -> str:

@@ -35,7 +35,7 @@ from .ingest.rows import first_row
 from .ingest.schema import SOURCES
 from .ingest.writer import create_run, write_parquet
 
-MEMORY_LIMIT = "96MB"  # of one task's DuckDB; with Python and Arrow beside it a task stays under 400 MB
+MEMORY_LIMIT = "112MB"  # of one task's DuckDB; with Python and Arrow beside it a task stays under 400 MB
 THREADS = 2  # of one task's DuckDB at most: each holds buffers of its own, which the limit has to suffice for
 
 
