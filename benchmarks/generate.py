@@ -28,7 +28,11 @@ LEDGER = {
     "data_wait": 500_000,
     "sync": 50_000,
     "allocator": 0,
-    "host": 35_000 + 10_000 + (LAYERS - 1) * 7_500 + 15_000 + 100_000,  # copy_, first layer, gaps, collective, optimizer
+    "host": 35_000
+    + 10_000
+    + (LAYERS - 1) * 7_500
+    + 15_000
+    + 100_000,  # copy_, first layer, gaps, collective, optimizer
 }
 MARKER_NS = 12_000_000
 LEDGER["unexplained"] = MARKER_NS - sum(LEDGER.values())

@@ -19,7 +19,6 @@ from .result import Figure
 
 SIZES = (1_000_000_000, 3_000_000_000)
 FOLDER = Path(__file__).parent / ".cache" / "memory"
-INGEST = "import sys, stepscope; stepscope.ingest(sys.argv[1], sys.argv[2])"
 
 
 def measure() -> tuple[list[Figure], str]:
@@ -30,7 +29,7 @@ def measure() -> tuple[list[Figure], str]:
             peaks[size], seconds = _ingest(size)
         finally:
             shutil.rmtree(FOLDER, ignore_errors=True)
-        how = f"max RSS of a new process and its children; took {seconds:.0f} s; every step's ledger checked to the ns"
+        how = f"max RSS of `stepscope ingest` and its children; took {seconds:.0f} s; every step's ledger checked to the ns"
         figures.append(Figure(f"Peak memory, {size // 10**9} GB trace", peaks[size], "MB", "<= 400", how))
     ratio = peaks[SIZES[1]] / peaks[SIZES[0]]
     figures.append(Figure("Peak memory, 3 GB trace / 1 GB trace", ratio, "x", "<= 1.1", "flat is 1"))
@@ -43,7 +42,9 @@ def _ingest(size: int) -> tuple[float, float]:
     trace, run = FOLDER / "generated.json", FOLDER / "run"
     steps = write_trace(trace, size)
     begun = perf_counter()
-    child = subprocess.Popen([sys.executable, "-c", INGEST, str(trace), str(run)])
+    child = subprocess.Popen(
+        [sys.executable, "-m", "stepscope", "ingest", str(trace), "-o", str(run)], stdout=subprocess.DEVNULL
+    )
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     seconds = perf_counter() - begun

@@ -70,10 +70,20 @@ def show(figure: Figure) -> str:
 
 
 def _page() -> str:
-    lines = ["# Benchmark results", "", "Written by `make bench`; what is compared was measured side by side in one run."]
+    lines = [
+        "# Benchmark results",
+        "",
+        "Written by `make bench`; what is compared was measured side by side in one run.",
+    ]
     for path in sorted(RESULTS.glob("*.json")):
         told = json.loads(path.read_text())
-        lines += ["", f"## {path.stem}", "", ", ".join(f"{key} {value}" for key, value in told["machine"].items()) + ".", ""]
+        lines += [
+            "",
+            f"## {path.stem}",
+            "",
+            ", ".join(f"{key} {value}" for key, value in told["machine"].items()) + ".",
+            "",
+        ]
         if told["skipped"]:
             lines += [f"Not measured: {told['skipped']}", ""]
         if told["figures"]:

@@ -23,7 +23,7 @@ from .schema import EVENTS
 from .steps import Step, close_steps, find_markers, find_window, register_markers, step_table
 
 FOREIGN_CLOCK_NS = 3_600_000_000_000  # a device stamp an hour from every host stamp is of another clock
-BATCH_ROWS = 65_536  # of a stream through Python
+BATCH_ROWS = 16_384  # of a stream through Python
 ROW_GROUP = 122_880  # rows of the events file
 AT_ONCE = 2 * ROW_GROUP  # captures up to this size are put together in one piece, larger ones in stretches of
 STRETCH = ROW_GROUP // 4
@@ -118,8 +118,9 @@ def _write_events(con: duckdb.DuckDBPyConnection, path: Path, parameters: dict[s
     with pq.ParquetWriter(path, EVENTS, compression="zstd") as writer:
         for first in range(0, count, STRETCH):
             stretch = con.sql(query, params={**parameters, "first": first, "last": first + STRETCH - 1})
-            # Joins that spill return rows out of order.
-            writer.write_table(stretch.to_arrow_table().cast(EVENTS).sort_by("event_id"))
+            rows = stretch.to_arrow_table().cast(EVENTS).sort_by("event_id")
+            for batch in rows.to_batches():
+                writer.write_batch(batch, row_group_size=ROW_GROUP)
 
 
 def _quoted(path: Path) -> str:

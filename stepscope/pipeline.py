@@ -36,7 +36,7 @@ from .ingest.schema import SOURCES
 from .ingest.writer import create_run, write_parquet
 
 MEMORY_LIMIT = "112MB"  # of one task's DuckDB; with Python and Arrow beside it a task stays under 400 MB
-THREADS = 2  # of one task's DuckDB at most: each holds buffers of its own, which the limit has to suffice for
+THREADS = 2  # of one task's DuckDB at most: each holds buffers of its own, and more make a trace hardly faster
 
 
 @dataclass
@@ -148,6 +148,7 @@ def _frugal(staging: Path, threads: int) -> Iterator[duckdb.DuckDBPyConnection]:
     try:
         with duckdb.connect(config={"threads": threads, "memory_limit": MEMORY_LIMIT}) as con:
             con.execute(f"set temp_directory = '{str(staging / 'spill').replace(chr(39), chr(39) * 2)}'")
+            con.execute("set enable_progress_bar = false")  # DuckDB shows its own in a prompt
             yield con
     finally:
         pa.set_memory_pool(pool)

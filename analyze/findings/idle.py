@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .finding import Finding, evidence, ms, percent, severity
-from .shares import CATEGORY_SQL, category, has_device_work, typical
+from .finding import Finding, evidence, ms, percent
+from .shares import CATEGORY_SQL, category, costs, has_device_work, typical
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -33,7 +33,5 @@ def find(run: Run) -> Iterator[Finding]:
         sql,
         rows,
         confidence="low",
-        severity=severity(worst.share),
-        lost_ns_per_step=round(worst.mean_ns),
-        share=worst.share,
+        **costs(worst),
     )
