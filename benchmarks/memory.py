@@ -38,7 +38,8 @@ def measure() -> tuple[list[Figure], str]:
 
 def _ingest(size: int) -> tuple[float, float]:
     """Generate and ingest a trace; return its peak memory in MB (10^6 bytes) and the seconds it took."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
     trace, run = FOLDER / "generated.json", FOLDER / "run"
     steps = write_trace(trace, size)
     begun = perf_counter()
