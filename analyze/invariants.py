@@ -102,7 +102,7 @@ INVARIANTS = (
             select end_ns - lead(start_ns) over (partition by rank, capture order by start_ns, step) as overlap
             from capture_steps
         )
-        select count(*), count(*) filter (overlap > 0), coalesce(max(greatest(overlap, 0)), 0) from pairs
+        select count(overlap), count(*) filter (overlap > 0), coalesce(max(greatest(overlap, 0)), 0) from pairs
         """,
     ),
 )
