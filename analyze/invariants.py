@@ -119,7 +119,7 @@ def check(con: duckdb.DuckDBPyConnection) -> list[dict[str, object]]:
                 "holds": broken == 0 if checked else None,
                 "checked": checked,
                 "broken": broken,
-                "worst_ns": int(worst),
+                "worst_ns": int(worst) if checked else None,
                 "sentence": one.sentence,
                 "sql": " ".join(one.sql.split()),
             }
