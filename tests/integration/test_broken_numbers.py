@@ -57,7 +57,9 @@ def test_stamps_that_would_not_add_up_are_no_times(tmp_path, ts, dur, kind):
     """The healthy 4 x 1000 µs steps and 4 x 900 µs of kernels stand as they are; the absurd event has no duration."""
     absurd = [kineto.span(kind, "absurd", ts, dur, stream=stream, correlation=1) for stream in range(8, 12)]
     with opened(tmp_path, kineto.training() + absurd) as run:
-        assert run.sql("select count(*), sum(dur_ns) from steps where rank = 0 and complete").fetchall() == [(4, 4_000_000)]
+        assert run.sql("select count(*), sum(dur_ns) from steps where rank = 0 and complete").fetchall() == [
+            (4, 4_000_000)
+        ]
         assert run.sql("select sum(sum_ns) from kernels where rank = 0 and name = 'gemm'").fetchall() == [(3_600_000,)]
         told = run.sql("select dur_ns, flags from events where name = 'absurd'").fetchall()
         assert len(told) == 4
