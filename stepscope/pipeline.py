@@ -104,17 +104,17 @@ def _ingest(
 
 
 @contextmanager
-def _local(out: str) -> Iterator[Path]:
+def _local(out: str) -> Iterator[str]:
     """Yield a run's directory; a run at a URI is fetched, added to, and put back."""
     if "://" not in out:
-        yield Path(out)
+        yield out
         return
     try:
         fs, root = fsspec.core.url_to_fs(out)
         with tempfile.TemporaryDirectory(prefix="stepscope-run-") as temporary:
             if fs.exists(f"{root.rstrip('/')}/run.json"):
                 fs.get(f"{root.rstrip('/')}/", f"{temporary}/", recursive=True)
-            yield Path(temporary)
+            yield temporary
             shutil.rmtree(Path(temporary) / ".staging", ignore_errors=True)
             fs.put(f"{temporary}/", f"{root.rstrip('/')}/", recursive=True)
     except (OSError, ValueError, ImportError) as error:
