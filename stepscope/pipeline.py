@@ -13,7 +13,7 @@ import shutil
 import socket
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -26,6 +26,7 @@ from . import __version__
 from .analyze.derive import derive, quality_table
 from .ingest.capture import Capture, Rule, build_capture
 from .ingest.discover import Found, discover
+from .ingest.errors import StepscopeError
 from .ingest.hashing import content_hash
 from .ingest.identity import finished_steps, identity
 from .ingest.load import Loaded, load
@@ -72,9 +73,26 @@ def ingest(
     wanted = [traces] if isinstance(traces, (str, os.PathLike)) else traces
     found = discover([os.fspath(one) for one in wanted])
     run = create_run(out, __version__)
+    try:
+        return _ingest(found, run, generic, executor, progress)
+    except (OSError, duckdb.IOException) as error:
+        why = getattr(error, "strerror", None) or str(error).strip().splitlines()[0]
+        raise StepscopeError(f"Cannot write all of the run {run}: {why}. Make room and ingest again.") from error
+    except BrokenExecutor as error:
+        why = "a process that read traces was killed, perhaps for want of memory"
+        raise StepscopeError(f"The run {run} is not complete: {why}. Ingest again; what is done is kept.") from error
+
+
+def _ingest(
+    found: list[Found],
+    run: Path,
+    generic: bool,
+    executor: Executor | None,
+    progress: Callable[[int, int], None] | None,
+) -> Ingested:
     sweep_staging(run)
     known = {(one["source"], one["sha256"]) for one in known_records(run)}
-    fresh = [one for one in found if (one.source, content_hash(one.source)) not in known]
+    fresh = [one for one in found if (one.told, content_hash(one.source)) not in known]
     records: list[Record] = []
     with _mapped(fresh, run, generic, executor) as results:
         for done, (record, staging) in enumerate(results, start=1):
@@ -170,7 +188,7 @@ def _read(
         con, record["capture_id"], loaded.base_ns, staging / "events.parquet", finished_steps(loaded.header)
     )
     record.update(_extent(capture))
-    tables = derive(capture, found.source)
+    tables = derive(capture, found.told)
     tables["quality"] = pa.concat_tables([_problems(loaded, record), tables["quality"]])
     return record, tables
 
@@ -189,8 +207,8 @@ def _record(found: Found, loaded: Loaded) -> Record:
     return {
         **dict.fromkeys(SOURCES.names),
         **told,
-        **identity(loaded.header, found.source),
-        "source": found.source,
+        **identity(loaded.header, found.told),
+        "source": found.told,
         "capture_id": int(loaded.sha256[:15], 16) if usable else None,
         "header": json.dumps(loaded.header, default=str),
     }
