@@ -30,6 +30,11 @@ class Found:
     source: str
     named: bool
 
+    @property
+    def told(self) -> str:
+        """The source as text: the name of a file is bytes, and need not be UTF-8."""
+        return os.fsencode(self.source).decode("utf-8", "backslashreplace")
+
 
 def discover(traces: Sequence[str]) -> list[Found]:
     """List the candidate files of all inputs: sorted, each once, named ones marked.

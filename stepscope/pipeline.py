@@ -14,7 +14,7 @@ import socket
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -76,9 +76,21 @@ def ingest(
     """
     wanted = [traces] if isinstance(traces, (str, os.PathLike)) else traces
     found = discover([os.fspath(one) for one in wanted])
+<<<<<<< HEAD
     with _local(os.fspath(out)) as folder:
         done = _ingest(found, create_run(folder, __version__), generic, executor, progress)
     return Ingested(os.fspath(out), done.records, done.unchanged)
+=======
+    run = create_run(out, __version__)
+    try:
+        return _ingest(found, run, generic, executor, progress)
+    except (OSError, duckdb.IOException) as error:
+        why = getattr(error, "strerror", None) or str(error).strip().splitlines()[0]
+        raise StepscopeError(f"Cannot write all of the run {run}: {why}. Make room and ingest again.") from error
+    except BrokenExecutor as error:
+        why = "a process that read traces was killed, perhaps for want of memory"
+        raise StepscopeError(f"The run {run} is not complete: {why}. Ingest again; what is done is kept.") from error
+>>>>>>> breaker
 
 
 def _ingest(
@@ -90,7 +102,7 @@ def _ingest(
 ) -> Ingested:
     sweep_staging(run)
     known = {(one["source"], one["sha256"]) for one in known_records(run)}
-    fresh = [one for one in found if (one.source, content_hash(one.source)) not in known]
+    fresh = [one for one in found if (one.told, content_hash(one.source)) not in known]
     records: list[Record] = []
     with _mapped(fresh, run, generic, executor) as results:
         for done, (record, staging) in enumerate(results, start=1):
@@ -218,7 +230,7 @@ def _read(
         con, record["capture_id"], loaded.base_ns, staging / "events.parquet", finished_steps(loaded.header)
     )
     record.update(_extent(capture))
-    tables = derive(capture, found.source)
+    tables = derive(capture, found.told)
     tables["quality"] = pa.concat_tables([_problems(loaded, record), tables["quality"]])
     return record, tables
 
@@ -237,8 +249,8 @@ def _record(found: Found, loaded: Loaded) -> Record:
     return {
         **dict.fromkeys(SOURCES.names),
         **told,
-        **identity(loaded.header, found.source),
-        "source": found.source,
+        **identity(loaded.header, found.told),
+        "source": found.told,
         "capture_id": int(loaded.sha256[:15], 16) if usable else None,
         "header": json.dumps(loaded.header, default=str),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib import import_module
 from typing import Any
@@ -41,8 +42,12 @@ class _Verbs(click.Group):
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="stepscope")
 @click.option("--debug", is_flag=True, help="Show the traceback of a failure.")
-def cli(debug: bool) -> None:
+@click.pass_context
+def cli(context: click.Context, debug: bool) -> None:
     """Where did the step time go, and what would give it back?"""
+    # A terminal or pipe whose encoding lacks a character gets a question mark. A script's own output is its own.
+    if context.invoked_subcommand != "run" and isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def main(argv: list[str] | None = None) -> Any:
@@ -60,3 +65,8 @@ def main(argv: list[str] | None = None) -> Any:
             raise
         click.echo(f"stepscope: {error}", err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if "--debug" in arguments:
+            raise
+        click.echo(f"stepscope: {error}. The answer is not complete; see to that and try again.", err=True)
+        sys.exit(1)

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from ..ingest.errors import StepscopeError
+from ..reports.units import printable
 from .opening import opened, tell_sources
 
 SLOW = ["--slow-ms", "4", "--workers", "0"]  # reads each sample slowly, in the training process
@@ -31,7 +32,7 @@ def command(out: str, healthy: bool) -> None:
     _train(run, HEALTHY if healthy else SLOW)
     with opened([str(run)]) as finished:
         tell_sources(finished)
-        click.echo(finished.verdict())
+        click.echo(printable(finished.verdict()))
         page = finished.report(folder / "report.html")
     click.echo(f"{page}")
 

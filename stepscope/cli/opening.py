@@ -14,6 +14,7 @@ from ..api import Run, open_run
 from ..ingest.errors import StepscopeError
 from ..ingest.rows import first_row
 from ..pipeline import Ingested, ingest, pending_traces
+from ..reports.units import printable
 
 SHOWN = 20  # damaged sources that are named on the terminal; all of them are in the tables `sources` and `quality`
 
@@ -106,7 +107,7 @@ def tell_sources(run: Run, echo: Callable[[str], None] = click.echo) -> None:
         "select verdict, source, reason from sources where reason <> '' order by verdict = 'repaired', source"
     ).fetchall()
     for verdict, source, reason in rows[:SHOWN]:
-        echo(f"  {verdict:<11} {source}: {reason}")
+        echo(printable(f"  {verdict:<11} {source}: {reason}"))
     if len(rows) > SHOWN:
         echo(f"  and {len(rows) - SHOWN} more: stepscope sql {run.path} \"from sources where reason <> ''\"")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ..reports.units import printable
 from .opening import generic_option, opened, strict_option, tell_sources
 
 
@@ -16,5 +17,5 @@ def command(targets: tuple[str, ...], out: str, generic: bool, strict: bool) -> 
     """Write the report of a run, or of traces, as one HTML page."""
     with opened(targets, generic=generic, strict=strict) as run:
         tell_sources(run)
-        click.echo(run.verdict())
+        click.echo(printable(run.verdict()))
         click.echo(str(run.report(out)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -29,7 +31,8 @@ def test_a_report_takes_the_place_of_nothing_but_a_report(tmp_path, run):
         for precious in (trace, run / "run.json", tmp_path / "pipe"):
             with pytest.raises(StepscopeError, match="left alone"):
                 opened.report(precious)
-        assert json.loads(trace.read_text())["traceEvents"] and json.loads((run / "run.json").read_text())
+        assert json.loads(trace.read_text())["traceEvents"]
+        assert json.loads((run / "run.json").read_text())
         with pytest.raises(StepscopeError, match="name"):
             opened.report("")
         page = tmp_path / "report.html"
@@ -69,3 +72,53 @@ def test_an_empty_name_is_not_the_current_directory(tmp_path, run):
     done = stepscope("ingest", run.parent / "t.json", "-o", "", cwd=tmp_path)
     assert done.returncode == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_names_of_files_and_kernels_do_not_steer_the_terminal(tmp_path):
+    """Names that are not UTF-8, and such as hold escape sequences: on disk as in the trace."""
+    copies = [kineto.span("gpu_memcpy", "Memcpy HtoD \x1b[2J", 1000 + 100 * i, 50, correlation=i) for i in range(5)]
+    text = kineto.document(copies)
+    for name in (b"\xff.json", b"a\x1b]0;title\x07.json"):
+        (tmp_path / os.fsdecode(name)).write_text(text + " " * len(name))
+    (tmp_path / "\x1b[31mred.json").write_text("{")
+    assert stepscope("ingest", tmp_path, "-o", tmp_path / "run").returncode == 0
+    answers = [stepscope("report", tmp_path / "run", "-o", tmp_path / "r.html"), stepscope("analyze", tmp_path / "run")]
+    for done in answers:
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "Memcpy" in done.stdout
+        assert not set(done.stdout) & {"\x1b", "\x07"}
+    with open_run(tmp_path / "run") as run:
+        names = [os.path.basename(name) for (name,) in run.sql("select source from sources").fetchall()]
+    assert sorted(names) == ["\x1b[31mred.json", "\\xff.json", "a\x1b]0;title\x07.json"]
+
+
+def test_an_encoding_without_the_characters_is_no_failure(run):
+    done = stepscope("analyze", run, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Mean step 1.00 ms" in done.stdout
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a device that is always full")
+def test_a_full_disk_is_told_in_a_sentence(tmp_path, run):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "stepscope", "analyze", str(run)], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "No space left" in done.stderr
+    limited = [
+        "sh",
+        "-c",
+        'ulimit -f 2; exec "$@"',
+        "sh",
+        sys.executable,
+        "-m",
+        "stepscope",
+        "ingest",
+    ]  # files to 1 KiB
+    for traces in ([run.parent / "t.json"], [run.parent / "t.json", run.parent / "again.json"]):
+        (run.parent / "again.json").write_text((run.parent / "t.json").read_text() + " ")
+        done = subprocess.run([*limited, *traces, "-o", tmp_path / "r"], capture_output=True, text=True)
+        assert (done.returncode, "Traceback" in done.stderr, "File too large" in done.stderr) == (1, False, True), (
+            done.stderr
+        )
