@@ -76,21 +76,17 @@ def ingest(
     """
     wanted = [traces] if isinstance(traces, (str, os.PathLike)) else traces
     found = discover([os.fspath(one) for one in wanted])
-<<<<<<< HEAD
-    with _local(os.fspath(out)) as folder:
-        done = _ingest(found, create_run(folder, __version__), generic, executor, progress)
-    return Ingested(os.fspath(out), done.records, done.unchanged)
-=======
-    run = create_run(out, __version__)
+    run = os.fspath(out)
     try:
-        return _ingest(found, run, generic, executor, progress)
+        with _local(run) as folder:
+            done = _ingest(found, create_run(folder, __version__), generic, executor, progress)
     except (OSError, duckdb.IOException) as error:
         why = getattr(error, "strerror", None) or str(error).strip().splitlines()[0]
         raise StepscopeError(f"Cannot write all of the run {run}: {why}. Make room and ingest again.") from error
     except BrokenExecutor as error:
         why = "a process that read traces was killed, perhaps for want of memory"
         raise StepscopeError(f"The run {run} is not complete: {why}. Ingest again; what is done is kept.") from error
->>>>>>> breaker
+    return Ingested(run, done.records, done.unchanged)
 
 
 def _ingest(
