@@ -17,7 +17,7 @@ from .sweep import Int
 SLACK_NS = 100_000  # by which stamps of one clock may contradict causality
 AGREE_NS = (20_000, 200_000, 1_000_000)  # ends of one collective agree within this, tried in turn: devices, then hosts
 QUORUM = 0.25  # of a rank's votes must agree
-VOTERS = 64  # collectives of one shape that vote, spread over the window
+VOTERS = 32  # collectives of one shape that vote, spread over the window
 CLEAR = 0.8  # an offset is ambiguous when another gets this share of its votes
 
 
