@@ -78,7 +78,7 @@ def _blamed(run: Run) -> Iterator[Finding]:
     if row is None:
         return
     rank, late, steps, ranks, exposed, rank_ns, step, share, cause, cause_share = row
-    if share < LEAST_WAIT or by_chance(late, steps, ranks) > CHANCE:
+    if ranks < 2 or share < LEAST_WAIT or by_chance(late, steps, ranks) > CHANCE:
         return
     lost = exposed / (steps * (ranks - 1))
     why = f", mostly while it has more {cause.replace('_', ' ')} than the others" if cause and cause_share > 0.5 else ""
