@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from . import __version__
 from .analyze.derive import derive, quality_table
+from .analyze.memory_source import memory_source
 from .ingest.capture import Capture, Rule, build_capture
 from .ingest.discover import Found, discover
 from .ingest.hashing import content_hash
@@ -124,6 +125,14 @@ def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
     staging = run / ".staging" / f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     staging.mkdir(parents=True)
     try:
+        if (read := memory_source(found.source, found.named)) is not None:
+            loaded, tables = read
+            record = _record(found, loaded)
+            if loaded.no_trace:
+                shutil.rmtree(staging)
+                return record, None
+            tables["quality"] = _problems(loaded, record)
+            return record, _stage(staging, record, tables)
         with duckdb.connect(config={"threads": threads, "memory_limit": MEMORY_LIMIT}) as con:
             con.execute(f"set temp_directory = '{str(staging / 'spill').replace(chr(39), chr(39) * 2)}'")
             loaded = load(found.source, con, generic=generic)
@@ -140,14 +149,18 @@ def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
                 record.update(_extent(capture))
                 tables = derive(capture, found.source)
                 tables["quality"] = pa.concat_tables([_problems(loaded, record), tables["quality"]])
-        for name, table in tables.items():
-            if len(table):
-                write_parquet(table, staging / f"{name}.parquet")
-        write_parquet(pa.Table.from_pylist([record], schema=SOURCES), staging / "sources.parquet")
-        return record, staging
+        return record, _stage(staging, record, tables)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
+
+
+def _stage(staging: Path, record: Record, tables: dict[str, pa.Table]) -> Path:
+    for name, table in tables.items():
+        if len(table):
+            write_parquet(table, staging / f"{name}.parquet")
+    write_parquet(pa.Table.from_pylist([record], schema=SOURCES), staging / "sources.parquet")
+    return staging
 
 
 def _record(found: Found, loaded: Loaded) -> Record:

@@ -15,6 +15,7 @@ from . import (
     idle,
     loader,
     memory,
+    out_of_memory,
     straggler,
     trust,
 )
@@ -35,6 +36,7 @@ FINDERS = (
     host.find_allocator,
     idle.find,
     memory.find,
+    out_of_memory.find,
 )
 
 

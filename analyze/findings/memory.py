@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...ingest.rows import first_row
-from .finding import Finding, evidence
+from .finding import Finding, evidence, size
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -56,7 +56,7 @@ def find(run: Run) -> Iterator[Finding]:
         sql, rows = evidence(run, LIMIT_SQL)
         yield Finding(
             "memory_limit",
-            f"Rank {rank} has reserved {_gib(reserved)} of its device's {_gib(limit)} at the peak ({share * 100:.1f} %): "
+            f"Rank {rank} has reserved {size(reserved)} of its device's {size(limit)} at the peak ({share * 100:.1f} %): "
             "the next larger batch may not fit.",
             "Leave headroom: activation checkpointing, a smaller batch, or sharded optimizer state.",
             sql,
@@ -80,7 +80,7 @@ def _growth(run: Run) -> Iterator[Finding]:
     sql, rows = evidence(run, query)
     yield Finding(
         "memory_growth",
-        f"Memory of rank {rank} grows by {per_step / 2**20:.3g} MiB a step, from {_gib(first)} to {_gib(last)} over {steps} steps, "
+        f"Memory of rank {rank} grows by {per_step / 2**20:.3g} MiB a step, from {size(first)} to {size(last)} over {steps} steps, "
         "without a pause.",
         "Something is kept from step to step: a loss added up with its graph (use loss.item() or .detach()), a growing list, "
         "a cache without a bound.",
@@ -91,8 +91,3 @@ def _growth(run: Run) -> Iterator[Finding]:
         rank=rank,
         step_scope="always-on steps",
     )
-
-
-def _gib(size: float) -> str:
-    unit, value = ("GiB", size / 2**30) if size >= 2**30 else ("MiB", size / 2**20)
-    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"
