@@ -85,10 +85,11 @@ class FakeRun:
 
 
 def view_schema(name: str, columns: pa.Schema) -> pa.Schema:
-    """Return the columns of a table's view: rank and capture stand where the file has ``capture_id``."""
+    """Return the columns of a table's view: rank and capture (or source) stand where the file has ``capture_id``."""
     if name == "timer":
         return columns
-    extra = [f for f in (pa.field("rank", pa.int64()), pa.field("capture", pa.int64())) if f.name not in columns.names]
+    of = pa.field("source", pa.string()) if name.startswith("memory_") else pa.field("capture", pa.int64())
+    extra = [f for f in (pa.field("rank", pa.int64()), of) if f.name not in columns.names]
     return pa.schema(extra + [field for field in columns if field.name != "capture_id"])
 
 

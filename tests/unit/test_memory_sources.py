@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -108,7 +109,7 @@ def test_a_hostile_snapshot_is_told_and_not_run(run, tmp_path, protocol):
 def test_a_cut_snapshot_is_quarantined_and_leaves_nothing(run, tmp_path):
     whole = write(tmp_path / "s.pickle", [segment(1, [(5, "active_allocated")])], [event("alloc", 1, 5, 10)])
     cut = tmp_path / "cut.pickle"
-    cut.write_bytes(open(whole, "rb").read()[:-30])
+    cut.write_bytes(Path(whole).read_bytes()[:-30])
     opened = run(cut)
     assert one(opened, "select verdict from sources") == ("quarantined",)
     assert opened.sql("from memory_peaks").fetchall() == []
