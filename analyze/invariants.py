@@ -5,8 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import duckdb
+import pyarrow as pa
 
 from ..ingest.rows import first_row
+
+INVARIANTS_TABLE = pa.schema(
+    {
+        "name": pa.string(),
+        "holds": pa.bool_(),  # NULL when there was nothing to check
+        "checked": pa.int64(),
+        "broken": pa.int64(),
+        "worst_ns": pa.int64(),
+        "sentence": pa.string(),
+        "sql": pa.string(),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -96,7 +109,7 @@ INVARIANTS = (
 
 
 def check(con: duckdb.DuckDBPyConnection) -> list[dict[str, object]]:
-    """Return a row an invariant: name, holds (None when there was nothing to check), checked, broken, worst_ns, sentence, sql."""
+    """Return a row of INVARIANTS_TABLE for each invariant."""
     rows = []
     for one in INVARIANTS:
         checked, broken, worst = first_row(con.execute(one.sql)) or (0, 0, 0)

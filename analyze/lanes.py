@@ -10,7 +10,7 @@ import numpy as np
 
 from .sweep import Intervals
 
-BATCH_ROWS = 131_072
+BATCH_ROWS = 32_768
 
 
 def intervals(

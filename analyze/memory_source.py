@@ -76,9 +76,10 @@ def _snapshot(chunks: Iterator[bytes]) -> list[Memory]:
 def _timeline(chunks: Iterator[bytes]) -> list[Memory]:
     told = read_timeline(b"".join(chunks))
 
-    def line(name: str) -> Ints:
+    def line(name: str, at: Ints) -> Ints:
         number = CATEGORIES.index(name)
-        return np.cumsum(np.concatenate(([told.before[number]], np.where(told.category == number, told.change, 0))))
+        change = np.where(told.category == number, told.change, 0)
+        return np.cumsum(np.concatenate(([told.before[number]], change)))[at]
 
     def alive(moment: int) -> list[Held]:
         sizes = told.before.copy()

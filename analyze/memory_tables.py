@@ -6,6 +6,7 @@ The rest is the same for all.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,7 +32,7 @@ class Memory:
         device: ``cpu``, ``cuda:0``, …
         t_ns: Of each event.
         live: Bytes at each moment.
-        line: The same of one category.
+        line: The same of one category at a few moments.
         alive: What was there at a moment; sums to ``live``.
         categories: All there are.
         more: Further columns of MEMORY_PEAKS.
@@ -40,7 +41,7 @@ class Memory:
     device: str
     t_ns: Ints
     live: Ints
-    line: Callable[[str], Ints]
+    line: Callable[[str, Ints], Ints]
     alive: Callable[[int], list[Held]]
     categories: Sequence[str]
     more: dict[str, Any] = field(default_factory=dict)
@@ -75,8 +76,8 @@ def of_blocks(device: str, lives: Replay, label: Ints, labels: Sequence[Label], 
     """
     category = np.array([one[0] for one in labels], object)
 
-    def line(name: str) -> Ints:
-        return lives.live((category == name)[label]) + (rest if name == "unknown" else 0)
+    def line(name: str, at: Ints) -> Ints:
+        return lives.live_at(at, (category == name)[label]) + (rest if name == "unknown" else 0)
 
     def alive(moment: int) -> list[Held]:
         mask = lives.alive(moment)
@@ -92,21 +93,20 @@ def of_blocks(device: str, lives: Replay, label: Ints, labels: Sequence[Label], 
 
 def highest(live: Ints, times: Ints) -> Ints:
     """Return, in order, the highest moment of each of ``POINTS`` equal stretches of time, and the last."""
-    stretch = (times - times[0]) * POINTS // (int(times[-1] - times[0]) + 1)
-    order = np.lexsort((-live, stretch))
-    first = np.ones(len(order), bool)
-    first[1:] = stretch[order][1:] != stretch[order][:-1]
-    chosen = np.sort(order[first])
-    return chosen if times[chosen[-1]] == times[-1] else np.append(chosen, len(times) - 1)
+    edges = np.searchsorted(times, np.linspace(times[0], times[-1], POINTS + 1)[1:-1].astype(np.int64), "right")
+    cuts = np.unique(np.concatenate(([0], edges, [len(times)])))
+    chosen = [int(a + live[a:b].argmax()) for a, b in itertools.pairwise(cuts)]
+    return np.array(chosen if times[chosen[-1]] == times[-1] else [*chosen, len(times) - 1], np.int64)
 
 
 def _lines(memory: Memory, times: Ints) -> list[dict[str, Any]]:
     if not len(times):
         return []
+    times = np.maximum.accumulate(times)  # events are in order; a stamp may lag
     at = highest(memory.live, times)
     rows = []
     for name in memory.categories:
-        line = memory.line(name)[at].tolist()
+        line = memory.line(name, at).tolist()
         if any(line):
             stamps = times[at].tolist()
             rows += [{"t_ns": t, "category": name, "bytes": n} for t, n in zip(stamps, line, strict=True)]

@@ -31,8 +31,8 @@ class Replay:
         unmatched: Events that contradict the others: a second allocation or free of the same block. They are left out.
     """
 
-    born: Ints
-    died: Ints
+    born: npt.NDArray[np.int32]
+    died: npt.NDArray[np.int32]
     size: Ints
     address: npt.NDArray[np.uint64]
     n: int
@@ -43,19 +43,21 @@ class Replay:
         """Bytes that were alive when the recording began."""
         return int(self.size[self.born < 0].sum())
 
-    def deltas(self, chosen: npt.NDArray[np.bool_] | None = None) -> Ints:
-        """Return by how much each event changes the live bytes (of the ``chosen`` blocks)."""
-        delta = np.zeros(self.n, np.int64)
-        mine = np.ones(len(self.size), bool) if chosen is None else chosen
-        arrives, leaves = mine & (self.born >= 0), mine & (self.died < self.n)
-        delta[self.born[arrives]] = self.size[arrives]  # an event has one block
-        delta[self.died[leaves]] = -self.size[leaves]
-        return delta
+    def live(self) -> Ints:
+        """Return the live bytes before the first event and after each: n + 1 values."""
+        live = np.zeros(self.n + 1, np.int64)
+        arrives, leaves = self.born >= 0, self.died < self.n
+        live[self.born[arrives] + 1] = self.size[arrives]  # an event has one block
+        live[self.died[leaves] + 1] = -self.size[leaves]
+        live[0] = self.before
+        return np.cumsum(live, out=live)
 
-    def live(self, chosen: npt.NDArray[np.bool_] | None = None) -> Ints:
-        """Return the live bytes (of the ``chosen`` blocks) before the first event and after each: n + 1 values."""
-        mine = self.born < 0 if chosen is None else chosen & (self.born < 0)
-        return np.concatenate(([0], np.cumsum(self.deltas(chosen)))) + int(self.size[mine].sum())
+    def live_at(self, moments: Ints, chosen: npt.NDArray[np.bool_]) -> Ints:
+        """Return the live bytes of the ``chosen`` blocks at a few moments, given in order."""
+        live = np.zeros(len(moments) + 1, np.int64)
+        np.add.at(live, np.searchsorted(moments, self.born[chosen], "right"), self.size[chosen])
+        np.subtract.at(live, np.searchsorted(moments, self.died[chosen], "right"), self.size[chosen])
+        return np.cumsum(live)[:-1]
 
     def alive(self, moment: int) -> npt.NDArray[np.bool_]:
         """Return which blocks are alive after ``moment`` events."""
@@ -79,7 +81,7 @@ def replay(
     """
     kinds = array("b", np.asarray(kind, np.int8).tobytes())
     alive = {a: (len(kinds), s) for a, s in (_inferred(kinds, address, size) if at_end is None else at_end).items()}
-    born, died, sizes, addresses = array("q"), array("q"), array("q"), array("Q")  # millions of lives: no tuples
+    born, died, sizes, addresses = array("i"), array("i"), array("q"), array("Q")  # millions of lives: no tuples
     unmatched = 0
 
     def note(birth: int, death: int, bytes_: int, where: int) -> None:
@@ -103,8 +105,14 @@ def replay(
                 alive[where] = (i, size[i])
     for where, (death, bytes_) in alive.items():
         note(-1, death, bytes_, where)
-    ints = (np.array(column, np.int64) for column in (born, died, sizes))
-    return Replay(*ints, np.array(addresses, np.uint64), len(kinds), unmatched)
+    return Replay(
+        np.frombuffer(born, np.int32),
+        np.frombuffer(died, np.int32),
+        np.frombuffer(sizes, np.int64),
+        np.frombuffer(addresses, np.uint64),
+        len(kinds),
+        unmatched,
+    )
 
 
 def _inferred(kinds: Sequence[int], address: Sequence[int], size: Sequence[int]) -> dict[int, int]:

@@ -7,18 +7,21 @@ import re
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
-import pandas as pd
+import pyarrow as pa
 
 from ..ingest.errors import StepscopeError
 from ..ingest.resolve import coverage
 from ..ingest.writer import read_manifest
 from .findings import Finding, find_all, findings_table, verdict
-from .invariants import check
+from .invariants import INVARIANTS_TABLE, check
 from .quality import run_quality
 from .views import open_tables
+
+if TYPE_CHECKING:
+    import pandas as pd  # only for who asks for a frame: an ingest needs no 40 MB of it
 
 
 class Run:
@@ -96,16 +99,11 @@ class Run:
         if self._judged:
             return
         self._judged = True
-        self._table("invariants", pd.DataFrame(check(self.con)))
+        self.con.register("invariants", pa.Table.from_pylist(check(self.con), schema=INVARIANTS_TABLE))
         self.con.register("run_quality", run_quality(self.con, self._tables.resolved))
         self.con.execute("create view quality as select * from capture_quality union all select * from run_quality")
         self.con.register("findings_rows", findings_table(self._findings))
         self.con.execute("create table findings as from findings_rows")
-
-    def _table(self, name: str, frame: pd.DataFrame) -> None:
-        self.con.register(f"{name}_frame", frame)
-        self.con.execute(f"create table {name} as from {name}_frame")
-        self.con.unregister(f"{name}_frame")
 
 
 def query_text(name: str) -> str:

@@ -29,21 +29,21 @@ def snapshot_memory(snapshot: Snapshot) -> list[Memory]:
 
 
 def _device(snapshot: Snapshot, device: int, segments: list[dict[str, Any]], history: History) -> Memory:
-    action = np.array(history.action, np.int8)
+    action = np.frombuffer(history.action, np.int8)
     frees = FREE if (action == FREE).any() else FREE_REQUESTED  # a block is held until its free is completed
     kind = (action == ALLOC).astype(np.int8) - (action == frees).astype(np.int8)
     at_end, stacks_at_end = _held(snapshot, segments)
     lives = replay(kind, history.address, history.size, at_end)
-    stack = np.array(history.stack, np.int64)
+    stack = np.frombuffer(history.stack, np.int32)
     own = np.array([stacks_at_end.get(a, 0) for a in lives.address[lives.born < 0].tolist()], np.int64)
-    label = np.zeros(len(lives.size), np.int64)
+    label = np.zeros(len(lives.size), np.int32)
     label[lives.born >= 0] = stack[lives.born[lives.born >= 0]]
     label[lives.born < 0] = np.where(lives.died[lives.born < 0] == lives.n, own, 0)
     unseen = (lives.born < 0) & (label == 0)
     labels: list[Label] = [label_of(one) for one in snapshot.stacks]
     label[unseen] = len(labels)  # there before the recording began, and no stack tells whose
     labels.append(("unknown", "before", "", ""))
-    memory = of_blocks(f"cuda:{device}", lives, label, labels, np.array(history.t_ns, np.int64))
+    memory = of_blocks(f"cuda:{device}", lives, label, labels, np.frombuffer(history.t_ns, np.int64))
     memory.more |= _state(segments, history, action)
     return memory
 
@@ -101,6 +101,7 @@ def _private(segment: dict[str, Any]) -> bool:
 
 
 def _peak_reserved(at_end: int, history: History, action: np.ndarray) -> int:
-    sign = (action == SEGMENT_ALLOC).astype(np.int64) - (action == SEGMENT_FREE)
-    moved = np.cumsum((sign * np.array(history.size, np.int64))[::-1])  # from the end back
-    return at_end - int(min(moved.min(), 0)) if len(moved) else at_end
+    moves = np.flatnonzero((action == SEGMENT_ALLOC) | (action == SEGMENT_FREE))
+    signed = np.where(action[moves] == SEGMENT_ALLOC, 1, -1) * np.frombuffer(history.size, np.int64)[moves]
+    held = at_end - np.cumsum(signed[::-1])  # from the end back
+    return max(at_end, int(held.max())) if len(held) else at_end

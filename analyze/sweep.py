@@ -116,7 +116,7 @@ class Totals:
 
     def __init__(self, start: Int, end: Int) -> None:
         self._start, self._end = start, end
-        self.ns: dict[tuple[int, int], int] = {}  # (window, mask) -> ns; mask 0 only between the first and last edge
+        self.ns: dict[int, dict[int, int]] = {}  # window -> mask -> ns; mask 0 only between the first and last edge
 
     def add(self, segments: Segments) -> None:
         """Add the time of some segments, each part to the window it lies in."""
@@ -135,12 +135,13 @@ class Totals:
         sums = np.zeros(len(keys), np.int64)
         np.add.at(sums, index, length[inside])
         for one, ns in zip(keys.tolist(), sums.tolist(), strict=True):
-            at = (one >> MAX_LANES, one & (1 << MAX_LANES) - 1)
-            self.ns[at] = self.ns.get(at, 0) + ns
+            of_window = self.ns.setdefault(one >> MAX_LANES, {})
+            mask_of = one & (1 << MAX_LANES) - 1
+            of_window[mask_of] = of_window.get(mask_of, 0) + ns
 
     def where(self, window: int, holds: Callable[[int], bool]) -> int:
         """Return the time in a window whose mask satisfies a condition."""
-        return sum(ns for (at, mask), ns in self.ns.items() if at == window and holds(mask))
+        return sum(ns for mask, ns in self.ns.get(window, {}).items() if holds(mask))
 
     def by_priority(self, window: int, lanes: int) -> list[int]:
         """Return the time of each lane in a window where no earlier lane was active, and last the remainder.
@@ -148,8 +149,8 @@ class Totals:
         The result sums to the window's length exactly.
         """
         split = [0] * (lanes + 1)
-        for (at, mask), ns in self.ns.items():
-            if at == window and mask:
+        for mask, ns in self.ns.get(window, {}).items():
+            if mask:
                 split[(mask & -mask).bit_length() - 1] += ns
         split[lanes] = int(self._end[window] - self._start[window]) - sum(split)
         return split

@@ -23,9 +23,10 @@ from .schema import EVENTS
 from .steps import Step, close_steps, find_markers, find_window, register_markers, step_table
 
 FOREIGN_CLOCK_NS = 3_600_000_000_000  # a device stamp an hour from every host stamp is of another clock
-BATCH_ROWS = 65_536  # of a stream through Python
-ROW_GROUP = 122_880  # rows of the events file, and of a stretch when the capture is put together piece by piece
-AT_ONCE = 2 * ROW_GROUP  # captures up to this size are put together in one piece
+BATCH_ROWS = 16_384  # of a stream through Python
+ROW_GROUP = 122_880  # rows of the events file
+AT_ONCE = 2 * ROW_GROUP  # captures up to this size are put together in one piece, larger ones in stretches of
+STRETCH = ROW_GROUP // 4
 
 
 Rule = tuple[str, int, int | None, str]  # of ``quality``: rule, count, effect_ns, sentence
@@ -115,9 +116,11 @@ def _write_events(con: duckdb.DuckDBPyConnection, path: Path, parameters: dict[s
         )
         return
     with pq.ParquetWriter(path, EVENTS, compression="zstd") as writer:
-        for first in range(0, count, ROW_GROUP):
-            stretch = con.sql(query, params={**parameters, "first": first, "last": first + ROW_GROUP - 1})
-            writer.write_table(stretch.to_arrow_table().cast(EVENTS).sort_by("event_id"), row_group_size=ROW_GROUP)
+        for first in range(0, count, STRETCH):
+            stretch = con.sql(query, params={**parameters, "first": first, "last": first + STRETCH - 1})
+            rows = stretch.to_arrow_table().cast(EVENTS).sort_by("event_id")
+            for batch in rows.to_batches():
+                writer.write_batch(batch, row_group_size=ROW_GROUP)
 
 
 def _quoted(path: Path) -> str:

@@ -17,7 +17,7 @@ from .salvage import Interleaved, scan
 from .slices import find_close
 from .text import Limits, Refused
 
-_BATCH = 8  # pieces given to DuckDB at once, and kept ready for it
+_BATCH = 4  # pieces given to DuckDB at once, and kept ready for it
 _WS = b" \t\r\n"
 _BAD_DATA = (duckdb.DataError, duckdb.ProgrammingError)
 _INSERT = """

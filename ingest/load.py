@@ -214,7 +214,7 @@ def _tell(loaded: Loaded, text: TraceText, intake: Intake, cut_off: bool, damage
         sentence = f"The file holds {n} documents one after the other; the events of all were read."
         problems.append(Problem("several_documents", n, sentence))
     if loaded.base_ns is None:
-        sentence = "The file lost its baseTimeNanoseconds: its times are relative to an unknown base."
+        sentence = "The file lost its baseTimeNanoseconds: on its own, its times are relative."
         problems.append(Problem("base_time_lost", 1, sentence))
     if said:
         loaded.verdict = "truncated" if cut_off else "repaired"

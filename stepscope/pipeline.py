@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import socket
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
@@ -20,6 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import duckdb
+import fsspec
 import pyarrow as pa
 
 from . import __version__
@@ -27,6 +29,7 @@ from .analyze.derive import derive, quality_table
 from .analyze.memory_source import memory_source
 from .ingest.capture import Capture, Rule, build_capture
 from .ingest.discover import Found, discover
+from .ingest.errors import StepscopeError
 from .ingest.hashing import content_hash
 from .ingest.identity import finished_steps, identity
 from .ingest.load import Loaded, load
@@ -36,14 +39,15 @@ from .ingest.rows import first_row
 from .ingest.schema import SOURCES
 from .ingest.writer import create_run, write_parquet
 
-MEMORY_LIMIT = "160MB"  # of one task's DuckDB; with Python and Arrow beside it a task stays under 400 MB
+MEMORY_LIMIT = "112MB"  # of one task's DuckDB; with Python and Arrow beside it a task stays under 400 MB
+THREADS = 2  # of one task's DuckDB at most: each holds buffers of its own, and more make a trace hardly faster
 
 
 @dataclass
 class Ingested:
     """What one call of ``ingest`` did."""
 
-    run: Path
+    run: str  # its directory or URI
     records: list[Record]  # of the sources that were new or changed
     unchanged: int
 
@@ -60,7 +64,7 @@ def ingest(
 
     Args:
         traces: Files, directories, globs or fsspec URIs, one or several.
-        out: The run directory.
+        out: The run directory, or an fsspec URI.
         generic: Accept Chrome traces that are not Kineto's.
         executor: Where the map tasks run; a process pool by default, this process for a single source.
             ``dask.distributed``'s ``client.get_executor()`` works too.
@@ -71,7 +75,18 @@ def ingest(
     """
     wanted = [traces] if isinstance(traces, (str, os.PathLike)) else traces
     found = discover([os.fspath(one) for one in wanted])
-    run = create_run(out, __version__)
+    with _local(os.fspath(out)) as folder:
+        done = _ingest(found, create_run(folder, __version__), generic, executor, progress)
+    return Ingested(os.fspath(out), done.records, done.unchanged)
+
+
+def _ingest(
+    found: list[Found],
+    run: Path,
+    generic: bool,
+    executor: Executor | None,
+    progress: Callable[[int, int], None] | None,
+) -> Ingested:
     sweep_staging(run)
     known = {(one["source"], one["sha256"]) for one in known_records(run)}
     fresh = [one for one in found if (one.source, content_hash(one.source)) not in known]
@@ -84,7 +99,25 @@ def ingest(
             if progress:
                 progress(done, len(fresh))
     refresh_manifest(run, __version__)
-    return Ingested(run, sorted(records, key=lambda one: one["source"]), len(found) - len(fresh))
+    return Ingested(str(run), sorted(records, key=lambda one: one["source"]), len(found) - len(fresh))
+
+
+@contextmanager
+def _local(out: str) -> Iterator[Path]:
+    """Yield a run's directory; a run at a URI is fetched, added to, and put back."""
+    if "://" not in out:
+        yield Path(out)
+        return
+    try:
+        fs, root = fsspec.core.url_to_fs(out)
+        with tempfile.TemporaryDirectory(prefix="stepscope-run-") as temporary:
+            if fs.exists(f"{root.rstrip('/')}/run.json"):
+                fs.get(f"{root.rstrip('/')}/", f"{temporary}/", recursive=True)
+            yield Path(temporary)
+            shutil.rmtree(Path(temporary) / ".staging", ignore_errors=True)
+            fs.put(f"{temporary}/", f"{root.rstrip('/')}/", recursive=True)
+    except (OSError, ValueError, ImportError) as error:
+        raise StepscopeError(f"Cannot write the run at {out}: {error}.") from error
 
 
 def pending_traces(run: str | os.PathLike[str]) -> list[str]:
@@ -104,12 +137,12 @@ def _mapped(found: list[Found], run: Path, generic: bool, executor: Executor | N
     """Yield the results of the map tasks as they come."""
     cores = os.cpu_count() or 1
     if executor is None and len(found) <= 1:
-        yield (map_source(one, run, generic, cores) for one in found)
+        yield (map_source(one, run, generic, min(THREADS, cores)) for one in found)
         return
     workers = min(len(found), cores)
     pool = executor or ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     try:
-        tasks = [pool.submit(map_source, one, run, generic, max(1, cores // workers)) for one in found]
+        tasks = [pool.submit(map_source, one, run, generic, max(1, min(THREADS, cores // workers))) for one in found]
         yield (task.result() for task in as_completed(tasks))
     finally:
         if executor is None:
@@ -125,42 +158,54 @@ def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
     staging = run / ".staging" / f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     staging.mkdir(parents=True)
     try:
-        if (read := memory_source(found.source, found.named)) is not None:
-            loaded, tables = read
-            record = _record(found, loaded)
-            if loaded.no_trace:
-                shutil.rmtree(staging)
-                return record, None
-            tables["quality"] = _problems(loaded, record)
-            return record, _stage(staging, record, tables)
-        with duckdb.connect(config={"threads": threads, "memory_limit": MEMORY_LIMIT}) as con:
-            con.execute(f"set temp_directory = '{str(staging / 'spill').replace(chr(39), chr(39) * 2)}'")
-            loaded = load(found.source, con, generic=generic)
-            record = _record(found, loaded)
-            if loaded.verdict == "quarantined":
-                if loaded.no_trace and not found.named:
-                    shutil.rmtree(staging)
-                    return record, None
-                tables = {"quality": _problems(loaded, record)}
-            else:
-                capture = build_capture(
-                    con, record["capture_id"], loaded.base_ns, staging / "events.parquet", finished_steps(loaded.header)
-                )
-                record.update(_extent(capture))
-                tables = derive(capture, found.source)
-                tables["quality"] = pa.concat_tables([_problems(loaded, record), tables["quality"]])
-        return record, _stage(staging, record, tables)
+        with _frugal(staging, threads) as con:
+            record, tables = _read(con, found, staging, generic)
+        if tables is None:
+            shutil.rmtree(staging)
+            return record, None
+        for name, table in tables.items():
+            if len(table):
+                write_parquet(table, staging / f"{name}.parquet")
+        write_parquet(pa.Table.from_pylist([record], schema=SOURCES), staging / "sources.parquet")
+        return record, staging
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
 
 
-def _stage(staging: Path, record: Record, tables: dict[str, pa.Table]) -> Path:
-    for name, table in tables.items():
-        if len(table):
-            write_parquet(table, staging / f"{name}.parquet")
-    write_parquet(pa.Table.from_pylist([record], schema=SOURCES), staging / "sources.parquet")
-    return staging
+@contextmanager
+def _frugal(staging: Path, threads: int) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection that spills beyond its memory limit, while Arrow gives back what it no longer needs."""
+    pool = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        with duckdb.connect(config={"threads": threads, "memory_limit": MEMORY_LIMIT}) as con:
+            con.execute(f"set temp_directory = '{str(staging / 'spill').replace(chr(39), chr(39) * 2)}'")
+            yield con
+    finally:
+        pa.set_memory_pool(pool)
+
+
+def _read(
+    con: duckdb.DuckDBPyConnection, found: Found, staging: Path, generic: bool
+) -> tuple[Record, dict[str, pa.Table] | None]:
+    """Return a source's record and its tables but ``events``, which are written; None when it should not be listed."""
+    if (told := memory_source(found.source, found.named)) is not None:
+        loaded, tables = told
+        record = _record(found, loaded)
+        return record, None if loaded.no_trace else {**tables, "quality": _problems(loaded, record)}
+    loaded = load(found.source, con, generic=generic)
+    record = _record(found, loaded)
+    if loaded.verdict == "quarantined":
+        unlisted = loaded.no_trace and not found.named
+        return record, None if unlisted else {"quality": _problems(loaded, record)}
+    capture = build_capture(
+        con, record["capture_id"], loaded.base_ns, staging / "events.parquet", finished_steps(loaded.header)
+    )
+    record.update(_extent(capture))
+    tables = derive(capture, found.source)
+    tables["quality"] = pa.concat_tables([_problems(loaded, record), tables["quality"]])
+    return record, tables
 
 
 def _record(found: Found, loaded: Loaded) -> Record:

@@ -6,6 +6,7 @@ ranked by the time a step would give back, not by the size of a category.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import (
@@ -44,7 +45,10 @@ def find_all(run: Run) -> list[Finding]:
     """Return the run's findings, the largest recoverable time first; never an empty list."""
     found = [finding for find in FINDERS for finding in find(run)]
     found.sort(key=lambda one: (-(one.lost_ns_per_step or 0), one.kind, one.rank if one.rank is not None else -1))
-    return found + list(trust.find(run, found))
+    limits = list(trust.find(run, found))
+    if any(one.kind == "cannot_tell" for one in limits):
+        return limits + [replace(one, confidence="low") for one in found]
+    return found + limits
 
 
 def verdict(found: list[Finding]) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...ingest.rows import first_row
-from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
-from .shares import CATEGORY_SQL, category, on_ranks, typical
+from .finding import LEAST_SHARE, Finding, evidence, ms, percent
+from .shares import CATEGORY_SQL, category, costs, on_ranks, typical
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -42,7 +42,5 @@ def find(run: Run) -> Iterator[Finding]:
         sql,
         rows,
         confidence="high" if worst.steps >= 3 else "low",
-        severity=severity(worst.share),
-        lost_ns_per_step=round(worst.mean_ns),
-        share=worst.share,
+        **costs(worst),
     )

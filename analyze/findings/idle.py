@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .finding import Finding, evidence, ms, percent, severity
-from .shares import CATEGORY_SQL, category, has_device_work, typical
+from .finding import Finding, evidence, ms, percent
+from .shares import CATEGORY_SQL, category, costs, has_device_work, typical
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -28,12 +28,10 @@ def find(run: Run) -> Iterator[Finding]:
         f"In {ms(worst.mean_ns)} of a {ms(worst.step_ns)} step ({percent(worst.share)}) {what}: "
         "Python between operators, or something that was not recorded"
         + (" (the data loader was not)." if loader else "."),
-        ("Wrap the loader with stepscope.watch() to see whether it is waiting for data; " if loader else "")
-        + "record a window with Python stacks (with_stack=True) to see what the host does there.",
+        ("Wrap the loader with stepscope.watch() to see whether it is waiting for data. " if loader else "")
+        + "Record a window with torch.profiler(with_stack=True) and ingest that trace, to see what the host does there.",
         sql,
         rows,
         confidence="low",
-        severity=severity(worst.share),
-        lost_ns_per_step=round(worst.mean_ns),
-        share=worst.share,
+        **costs(worst),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...ingest.rows import first_row
 from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
-from .shares import CATEGORY_SQL, category, has_device_work, on_ranks
+from .shares import CATEGORY_SQL, category, costs, has_device_work, on_ranks
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -36,9 +36,7 @@ def find(run: Run) -> Iterator[Finding]:
             sql,
             rows,
             confidence="high" if worst.steps >= 3 else "low",
-            severity=severity(worst.share),
-            lost_ns_per_step=round(worst.mean_ns),
-            share=worst.share,
+            **costs(worst),
         )
         return
     yield from _from_timer(run, shares[0].share if shares else None)
@@ -70,8 +68,7 @@ def _from_timer(run: Run, profiled_share: float | None) -> Iterator[Finding]:
 
 
 def _advice(run: Run, rank: int) -> str:
-    row = first_row(run.con.execute("select bool_or(workers) from batches where rank = ?", [rank]))
-    workers = row[0] if row else None
+    workers = _workers(run, rank)
     if workers is False:
         return (
             "Load in worker processes: DataLoader(num_workers=4, persistent_workers=True), with pin_memory=True on a GPU. "
@@ -86,3 +83,19 @@ def _advice(run: Run, rank: int) -> str:
         "Prepare batches ahead of the step: a torch DataLoader with num_workers > 0, or a prefetching thread around this "
         "iterable. At best all of this wait is won."
     )
+
+
+def _workers(run: Run, rank: int) -> bool | None:
+    """Whether the rank's loader has workers, as its spans in the trace tell, else the settings that the collector saw."""
+    row = first_row(
+        run.con.execute(
+            """
+            select coalesce(
+                (select bool_or(workers) from batches where rank = $rank),
+                (select max(try_cast(json_extract_string(loaders, '$[0].num_workers') as bigint)) > 0 from ranks where rank = $rank)
+            )
+            """,
+            {"rank": rank},
+        )
+    )
+    return row[0] if row else None

@@ -71,14 +71,15 @@ def find(run: Run) -> Iterator[Finding]:
 
 def _growth(run: Run) -> Iterator[Finding]:
     query = GROWTH_SQL.format(blocks=BLOCKS)
-    row = first_row(run.con.sql(query))
-    if row is None:
-        return
-    rank, steps, rising, first, last, per_step = row
-    if steps < LEAST_STEPS or rising < BLOCKS - 1 or last < first * (1 + LEAST_GROWTH):
-        return
-    sql, rows = evidence(run, query)
-    yield Finding(
+    for rank, steps, rising, first, last, per_step in run.con.sql(query).fetchall():
+        if steps < LEAST_STEPS or rising < BLOCKS - 1 or last < first * (1 + LEAST_GROWTH):
+            continue
+        sql, rows = evidence(run, query)
+        yield _grows(rank, steps, first, last, per_step, sql, rows)
+
+
+def _grows(rank: int, steps: int, first: float, last: float, per_step: float, sql: str, rows: str) -> Finding:
+    return Finding(
         "memory_growth",
         f"Memory of rank {rank} grows by {per_step / 2**20:.3g} MiB a step, from {size(first)} to {size(last)} over {steps} steps, "
         "without a pause.",

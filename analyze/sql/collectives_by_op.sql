@@ -9,5 +9,6 @@ select
     sum(end_ns - start_ns)::bigint as sum_ns, avg(end_ns - start_ns) as mean_ns, max(end_ns - start_ns) as worst_ns,
     sum(exposed_ns)::bigint as exposed_ns,
     median(algbw) as algbw, median(busbw) as busbw
-from collectives group by op, dtype, group_size
+from collectives semi join counted using (rank, capture)
+group by op, dtype, group_size
 order by sum_ns desc nulls last, op, dtype, group_size limit 200

@@ -4,4 +4,5 @@
 select
     rank, count(*) as calls, sum(bytes)::bigint as bytes,
     sum(end_ns - start_ns)::bigint as sum_ns, sum(exposed_ns)::bigint as exposed_ns
-from collectives group by rank order by rank
+from collectives semi join counted using (rank, capture)
+group by rank order by rank

@@ -16,7 +16,8 @@ select
     (select avg(dur_ns) from judged) as mean_step_ns,
     (select quantile_disc(dur_ns, 0.5) from judged) as median_step_ns,
     (select max(dur_ns) from judged) as worst_step_ns,
-    (select sum(busy_ns) / nullif(sum(span_ns), 0) from device_time where policy = 'all') as device_busy,
+    (select sum(busy_ns) / nullif(sum(span_ns), 0) from device_time semi join counted using (rank, capture)
+        where policy = 'all') as device_busy,
     (select nullif(count(*), 0) from always) as timed_steps,
     (select avg(dur_ns) from always) as timed_mean_ns,
     (select sum(wait_ns) / nullif(sum(dur_ns), 0) from always where wait_ns is not null) as timed_wait,

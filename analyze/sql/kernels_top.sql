@@ -7,5 +7,6 @@ select
     sum(sum_ns) / nullif(sum(calls), 0) as mean_ns, min(min_ns) as min_ns, max(max_ns) as max_ns,
     sum(sum_ns) / nullif(sum(sum(sum_ns)) over (), 0) as share,
     count(*) over () as names
-from kernels group by name, class
+from kernels semi join counted using (rank, capture)
+group by name, class
 order by sum_ns desc nulls last, name, class limit 200

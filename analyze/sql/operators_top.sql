@@ -6,5 +6,6 @@ select
     name, count(distinct rank) as ranks, sum(calls)::bigint as calls,
     sum(device_ns)::bigint as device_ns, sum(host_self_ns)::bigint as host_self_ns, sum(host_ns)::bigint as host_ns,
     count(*) over () as names
-from operators group by name
+from operators semi join counted using (rank, capture)
+group by name
 order by device_ns desc nulls last, host_self_ns desc nulls last, name limit 200

@@ -19,7 +19,7 @@ select
         when t.kind = 'memset' then 'compute'
         when t.kind = 'copy' then 'copy'
         when t.kind = 'kernel' then case
-            when (t.told_collective or p.launcher_communicates) and k.contradicted then 'unclassified'
+            when (t.told_collective or p.launcher_communicates or k.named) and k.contradicted then 'unclassified'
             when t.told_collective or p.launcher_communicates or k.named then 'communication'
             when p.launch_id is null and s.stream is not null and not k.contradicted then 'communication'
             else 'compute'

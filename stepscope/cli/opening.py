@@ -25,7 +25,7 @@ def opened(targets: Sequence[str], *, generic: bool = False, strict: bool = Fals
     Raises:
         StepscopeError: Nothing usable is there, or `strict` and something is damaged.
     """
-    if len(targets) == 1 and ("://" not in targets[0] or targets[0].endswith("/")) and is_run(targets[0]):
+    if len(targets) == 1 and is_run(targets[0]):
         run_path = targets[0]
         if "://" not in run_path and (pending := pending_traces(run_path)):
             with progress() as tick:
@@ -91,7 +91,7 @@ def refuse_damage(run: Run, strict: bool) -> None:
     if not strict:
         return
     damaged = first_row(
-        run.con.sql("select count(*), min(source), min_by(reason, source) from sources where reason <> ''")
+        run.con.sql("select count(*), min(source), min_by(reason, source) from sources where verdict <> 'ok'")
     )
     if damaged and damaged[0]:
         raise StepscopeError(f"--strict: {damaged[0]} sources are not whole, the first {damaged[1]}: {damaged[2]}")

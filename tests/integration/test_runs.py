@@ -207,3 +207,15 @@ def test_uris_are_read_and_runs_opened_from_them(tmp_path):
     memory.put(str(tmp_path / "run") + "/", "/bucket/run/", recursive=True)
     with open_run("memory://bucket/run") as run:
         assert run.sql("select count(*) from steps").fetchall() == [(4,)]
+
+
+def test_a_run_at_a_uri_is_made_and_added_to():
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    for rank in range(2):
+        memory.pipe(f"/here/rank{rank}.json", kineto.document(kineto.training(), rank=rank, world_size=2).encode())
+        ingest(f"memory://here/rank{rank}.json", "memory://made/run")
+    with open_run("memory://made/run") as run:
+        assert run.coverage() == "2 of 2 ranks"
+        assert run.sql("select count(*) from steps").fetchall() == [(8,)]

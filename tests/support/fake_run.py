@@ -50,6 +50,7 @@ class FakeRun:
         self.con.execute(
             """
             alter table batches add column source varchar default 'profiler';
+            create view counted as select distinct rank, capture from steps where capture is not null;
             create view judged as select rank, capture, step, dur_ns from steps
             where source <> 'timer' and (complete or not exists (select 1 from steps where source <> 'timer' and complete))
             """

@@ -20,7 +20,7 @@ from stepscope.analyze.quality import RUN_QUALITY
 from stepscope.api import Run
 from stepscope.cli import VERBS
 from stepscope.collect import Window, session
-from stepscope.ingest import capture, steps
+from stepscope.ingest import overruns, steps
 from stepscope.ingest.schema import FLAGS, KINDS, LEDGER_CATEGORIES, TABLES
 from stepscope.reports.book import DEFINITIONS
 from stepscope.reports.sections import definitions
@@ -146,7 +146,7 @@ def test_thresholds_are_those_of_the_code() -> None:
     assert f"{memory.LEAST_STEPS} or more readings" in when["memory_growth"]
     assert f"{memory.BLOCKS} blocks, by {100 * memory.LEAST_GROWTH:.0f} %" in when["memory_growth"]
     assert f"fewer than {trust.LEAST_STEPS} complete" in when["too_short"]
-    assert f"{capture.OVERLAP_TOLERANCE_NS // 1000} µs" in section("## Physics")
+    assert f"{overruns.TOLERANCE_NS // 1000} µs" in section("## Physics")
     assert f"took {steps.START_SKEW_NS // 10**6} ms or more and over {steps.START_SKEW} times" in section("## Steps")
     for heading in ("## Always-on timer", "## Windows"):
         assert f"at most every {session.TICK_NS // 10**6} ms" in section(heading)

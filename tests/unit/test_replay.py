@@ -53,7 +53,9 @@ def test_parts_sum_to_the_whole_at_every_moment(recording, coin):
     events, states = recording
     played = replay(*columns(events), at_end=states[-1])
     chosen = np.array(coin[: len(played.size)], bool)
-    assert (played.live(chosen) + played.live(~chosen) == played.live()).all()
+    moments = np.arange(len(states))
+    assert (played.live_at(moments, chosen) + played.live_at(moments, ~chosen) == played.live()).all()
+    assert (played.live_at(moments[::3], chosen) == played.live_at(moments, chosen)[::3]).all()
 
 
 @given(recordings())

@@ -1,0 +1,1 @@
+"""Ratios and bounds, measured side by side in one run: ``python -m benchmarks``."""
