@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ..run import Run
 
 Row = dict[str, Any]
+SCOPE = "memory snapshot"
 
 _IN_PIECES = (
     "Set PYTORCH_ALLOC_CONF=expandable_segments:True (PYTORCH_CUDA_ALLOC_CONF before PyTorch 2.9), keep sizes from "
@@ -63,5 +64,5 @@ def _finding(kind: str, why: str, numbers: str, advice: str, row: Row, sql: str,
         confidence="high" if row["oom_last"] else "low",
         severity="high",
         rank=row["rank"],
-        step_scope="memory snapshot",
+        step_scope=SCOPE,
     )

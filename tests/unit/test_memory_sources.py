@@ -187,6 +187,7 @@ def test_fragmentation_in_words(run, tmp_path):
     assert "asked 200 MiB; 400 MiB reserved but free, largest block 150 MiB; 20 MiB free on the device" in told.sentence
     assert "80 MiB more sits in private pools" in told.sentence
     assert told.confidence == "high"
+    assert found.kind.tolist() == ["fragmentation", "cannot_tell"]
     assert "out_of_memory" not in set(found.kind)
 
 
