@@ -7,8 +7,23 @@ Ring algorithms are assumed, which reach the least volume possible. Sharded stat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+ALONE = 8  # a job of one rank is placed on so many
+PLACEMENTS = pa.schema(
+    {
+        "rank": pa.int64(),
+        "ranks": pa.int64(),
+        "strategy": pa.string(),
+        **dict.fromkeys(("parameters", "gradients", "optimizer", "activations", "total", "moved", "host"), pa.int64()),
+        "fits": pa.bool_(),
+    }
+)
 
 
 class Placement(Enum):
@@ -144,5 +159,27 @@ def _place(states: States, strategy: Strategy, ranks: int, limit: int | None) ->
         total,
         -(-moved // ranks) if strategy.volume_known or ranks == 1 else None,
         strategy.host[0] * states.parameters + strategy.host[1] * states.gradients,
-        None if limit is None else total <= limit,
+        None if limit is None or activations is None else total <= limit,
     )
+
+
+def placement_rows(ranks: list[dict[str, Any]], activations: dict[int, int]) -> list[dict[str, Any]]:
+    """Return the rows of ``placements`` for the rows of ``ranks``; activations are the most of each rank, bytes."""
+    rows = []
+    for row in ranks:
+        sizes = json.loads(row["states"] or "{}")
+        if not sizes.get("whole_parameters"):
+            continue
+        whole = sizes["whole_parameters"]
+        states = States(
+            whole + (sizes["buffers"] or 0),
+            sizes["whole_gradients"],
+            sizes["whole_optimizer"],
+            activations.get(row["rank"]),
+            sizes["unit"] or whole,
+        )
+        world = row["world_size"] or 1
+        count = world if world > 1 else ALONE
+        placed = place(states, count, row["device_memory"])
+        rows += [{"rank": row["rank"], "ranks": count, **asdict(one)} for one in placed]
+    return rows

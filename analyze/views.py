@@ -18,6 +18,7 @@ from ..ingest.resolve import Resolved, resolve
 from ..ingest.schema import CAPTURE_TABLES, SOURCES
 from ..ingest.sessions import Session, read_sessions, timer_files
 from ..ingest.writer import table_path
+from .placement import PLACEMENTS, placement_rows
 from .ranks import RANKS, rank_rows
 
 CAPTURES = pa.schema(
@@ -129,7 +130,10 @@ def open_tables(run: Path) -> RunTables:
         con.execute(f"create view {view} as {query.format(files=_files(con, run, table, resolved))}")
     _timer(con, run)
     con.execute(_LAYERED)
-    _register(con, "ranks", rank_rows(con, resolved, sessions), RANKS)
+    ranks = rank_rows(con, resolved, sessions)
+    _register(con, "ranks", ranks, RANKS)
+    activations = con.sql("select rank, max(bytes) from memory_lines where category = 'activation' group by rank")
+    _register(con, "placements", placement_rows(ranks, dict(activations.fetchall())), PLACEMENTS)
     return RunTables(con, resolved, sessions)
 
 

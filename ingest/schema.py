@@ -272,6 +272,7 @@ SESSION_KEYS = [
     "python",
     "command",
     "loaders",
+    "states",  # bytes of parameters, buffers, gradients, optimizer state; whole_* of all shards; the largest unit
     "started_ns",
     "clock_offset_ns",
 ]

@@ -18,7 +18,7 @@ _POOLS = (
 
 def section(book: Book) -> Section:
     """Return what is known about memory."""
-    blocks = [*_recordings(book), *_windows(book), *_whole_run(book)] or [
+    blocks = [*_recordings(book), *_windows(book), *_whole_run(book), *_placements(book)] or [
         Note(
             "Memory was not recorded: the traces hold no [memory] events (torch.profiler's "
             "profile_memory=True writes them) and the always-on timer did not run. This is unknown, not zero.",
@@ -127,6 +127,33 @@ def _whole_run(book: Book) -> list[Block]:
         Figure(
             figures.memory(answer.rows, "step"),
             "Over the whole run (always-on timer), the most of any rank. What climbs and never falls leaks.",
+            answer.id,
+        )
+    ]
+
+
+def _placements(book: Book) -> list[Block]:
+    meaning = (
+        "What each rank would hold and send in a step, from the sizes that the collector walked. Activations are the most of "
+        "any recording; they count in the total only where they were recorded."
+    )
+    answer = book.ask("memory_placements", meaning, "placement")
+    if not answer.rows:
+        return []
+    one = answer.rows[0]
+    return [
+        Table(
+            f"Where the states could be, on {one['ranks']} ranks (rank {one['rank']})",
+            [
+                Column("strategy", "strategy"),
+                *(Column(key, key, "size") for key in ("parameters", "gradients", "optimizer")),
+                Column("activations", "activations", "size", unknown="not recorded"),
+                Column("total", "on each rank", "size", bar=True),
+                Column("moved", "sent in a step", "size", unknown="depends on the model"),
+                Column("host", "to and from the host", "size"),
+                Column("fits", "fits the device", unknown="not told"),
+            ],
+            answer.rows,
             answer.id,
         )
     ]

@@ -14,6 +14,7 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 
+from stepscope.analyze.placement import PLACEMENTS
 from stepscope.ingest import schema
 
 MS = 1_000_000
@@ -43,6 +44,8 @@ class FakeRun:
         for name, columns in schema.TABLES.items():
             self.con.register("empty", view_schema(name, columns).empty_table())
             self.con.execute(f"create table {name} as from empty")
+        self.con.register("empty", PLACEMENTS.empty_table())
+        self.con.execute("create table placements as from empty")
         self.con.execute(
             "create table ranks (rank bigint, world_size bigint, host varchar, devices bigint, "
             "device_name varchar, backend varchar, clock_offset_ns bigint, clock_error_ns bigint, start_ns bigint, end_ns bigint)"

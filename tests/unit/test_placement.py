@@ -28,15 +28,14 @@ def test_by_hand():
     assert [p.strategy for p in placed if p.fits] == ["tensor parallel", "rotated shards", "offload"]
 
 
-@pytest.mark.parametrize(
-    ("placement", "bytes_"), zip(Placement, (1000, 250, 350, 100, 0), strict=True), ids=lambda one: str(one)
-)
+@pytest.mark.parametrize(("placement", "bytes_"), list(zip(Placement, (1000, 250, 350, 100, 0), strict=True)), ids=str)
 def test_the_five_placements(placement, bytes_):
     assert held(1000, placement, 4, 100) == bytes_
 
 
 @pytest.mark.parametrize(
-    ("limit", "wanted"), [(10_000, "data parallel"), (3_100, "ZeRO-1"), (2_400, "ZeRO-2"), (1_800, "ZeRO-3 / FSDP"), (10, None)]
+    ("limit", "wanted"),
+    [(10_000, "data parallel"), (3_100, "ZeRO-1"), (2_400, "ZeRO-2"), (1_800, "ZeRO-3 / FSDP"), (10, None)],
 )
 def test_the_cheapest_that_fits(limit, wanted):
     """Of those that move equally little the one that holds the most: it has the least work."""
