@@ -39,7 +39,9 @@ from .ingest.rows import first_row
 from .ingest.schema import SOURCES
 from .ingest.writer import create_run, write_parquet
 
-MEMORY_LIMIT = "112MB"  # of one task's DuckDB; with Python and Arrow beside it a task stays under 400 MB
+# Of one task's DuckDB, tried in this order. With the first, Python and Arrow beside it, a task stays under 400 MB; a
+# trace whose queries cannot spill enough gets more.
+MEMORY_LIMITS = ("112MB", "512MB", "4GB")
 THREADS = 2  # of one task's DuckDB at most: each holds buffers of its own, and more make a trace hardly faster
 
 
@@ -158,8 +160,14 @@ def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
     staging = run / ".staging" / f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     staging.mkdir(parents=True)
     try:
-        with _frugal(staging, threads) as con:
-            record, tables = _read(con, found, staging, generic)
+        for limit in MEMORY_LIMITS:
+            try:
+                with _frugal(staging, threads, limit) as con:
+                    record, tables = _read(con, found, staging, generic)
+                break
+            except duckdb.OutOfMemoryException:
+                if limit == MEMORY_LIMITS[-1]:
+                    raise
         if tables is None:
             shutil.rmtree(staging)
             return record, None
@@ -174,13 +182,14 @@ def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
 
 
 @contextmanager
-def _frugal(staging: Path, threads: int) -> Iterator[duckdb.DuckDBPyConnection]:
+def _frugal(staging: Path, threads: int, limit: str) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection that spills beyond its memory limit, while Arrow gives back what it no longer needs."""
     pool = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:
-        with duckdb.connect(config={"threads": threads, "memory_limit": MEMORY_LIMIT}) as con:
+        with duckdb.connect(config={"threads": threads, "memory_limit": limit}) as con:
             con.execute(f"set temp_directory = '{str(staging / 'spill').replace(chr(39), chr(39) * 2)}'")
+            con.execute("set enable_progress_bar = false")  # DuckDB shows its own in a prompt
             yield con
     finally:
         pa.set_memory_pool(pool)
