@@ -143,7 +143,7 @@ def test_thresholds_are_those_of_the_code() -> None:
     assert f"{100 * straggler.LEAST_WAIT:.0f} %" in when["straggler"]
     assert f"{straggler.CHANCE}" in when["straggler"]
     assert f"{100 * memory.NEAR_LIMIT:.0f} %" in when["memory_limit"]
-    assert f"{memory.LEAST_STEPS} or more readings" in when["memory_growth"]
+    assert f"{memory.LEAST_READINGS} or more readings" in when["memory_growth"]
     assert f"{memory.BLOCKS} blocks, by {100 * memory.LEAST_GROWTH:.0f} %" in when["memory_growth"]
     assert f"fewer than {trust.LEAST_STEPS} complete" in when["too_short"]
     assert f"{overruns.TOLERANCE_NS // 1000} µs" in section("## Physics")
