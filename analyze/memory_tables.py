@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ..ingest.schema import MEMORY_ALIVE, MEMORY_LINES, MEMORY_PEAKS
@@ -63,7 +64,9 @@ def memory_tables(capture_id: int, devices: Sequence[Memory]) -> dict[str, pa.Ta
     return {name: pa.Table.from_pylist(rows[name], schema=schema) for name, schema in SCHEMAS.items()}
 
 
-def of_blocks(device: str, lives: Replay, label: Ints, labels: Sequence[Label], t_ns: Ints, rest: int = 0) -> Memory:
+def of_blocks(
+    device: str, lives: Replay, label: npt.NDArray[np.integer[Any]], labels: Sequence[Label], t_ns: Ints, rest: int = 0
+) -> Memory:
     """Return the memory of blocks whose lives are known.
 
     Args:
@@ -84,7 +87,7 @@ def of_blocks(device: str, lives: Replay, label: Ints, labels: Sequence[Label], 
         count = np.bincount(label[mask], minlength=len(labels))
         total = np.zeros(len(labels), np.int64)
         np.add.at(total, label[mask], lives.size[mask])
-        held: list[Held] = [(labels[i], int(count[i]), int(total[i])) for i in np.flatnonzero(count)]
+        held: list[Held] = [(labels[i], int(count[i]), int(total[i])) for i in np.flatnonzero(count).tolist()]
         return [*held, (("unknown", "before", "", ""), None, rest)] if rest else held
 
     names = sorted({*category.tolist(), *(["unknown"] if rest else [])})

@@ -30,8 +30,7 @@ class Callers:
         self._start = spans["start_ns"].to_numpy()
         self._end = spans["end_ns"].to_numpy()
         thread = np.array(spans["thread"].to_pylist(), object)
-        cuts = np.flatnonzero(thread[1:] != thread[:-1]) + 1 if len(thread) else []
-        edges = [0, *cuts, len(thread)]
+        edges = [0, *(np.flatnonzero(thread[1:] != thread[:-1]) + 1).tolist(), len(thread)]
         self._of = {thread[a]: (a, b) for a, b in itertools.pairwise(edges) if b > a}
         self.parent = np.full(len(thread), -1, np.int64)
         self.phase = [""] * len(thread)

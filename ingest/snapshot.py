@@ -79,7 +79,7 @@ def read_snapshot(chunks: Iterator[bytes]) -> Snapshot:
     traces = root.get("device_traces") or []
     if not isinstance(traces, list) or not all(isinstance(one, dict) for one in root["segments"]):
         raise Refused("is a memory snapshot of a shape that is not known")
-    none = ([], History())
+    none: tuple[list[Any], History] = ([], History())
     annotations = root.get("external_annotations")
     return Snapshot(
         root["segments"],
