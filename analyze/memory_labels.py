@@ -7,6 +7,7 @@ frames tell and nothing more: what no rule fits is ``unknown``.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from ..ingest.snapshot import Stack
 from .memory_tables import Label
@@ -24,16 +25,25 @@ _RULES = (
     (r" \(.*torch/nn/functional\.py:", "activation", "forward"),
 )
 _COMPILED = [(re.compile(pattern), category, phase) for pattern, category, phase in _RULES]
+_NONE = (None, "unknown", "")
 _LIBRARY = re.compile(r"\(.*(/torch/|site-packages/|\.cpp:|\.cu:|\.h:|\?\?)|^(torch|c10|at|__libc|Py|_Py)(::|_)?")
 SHOWN = 40  # frames of a stack that are kept
 
 
+@cache
+def _rule(frame: str) -> int:
+    """Return the number of the first rule that a frame fits, that of ``_NONE`` when it fits none."""
+    return next((i for i, (pattern, _, _) in enumerate(_COMPILED) if pattern.search(frame)), len(_COMPILED))
+
+
+@cache
+def _of_library(frame: str) -> bool:
+    return _LIBRARY.search(frame) is not None
+
+
 def label_of(stack: Stack) -> Label:
     """Return what a stack tells of the blocks it allocated; ``place`` is its innermost frame outside of libraries."""
-    category, phase = "unknown", ""
-    for pattern, its_category, its_phase in _COMPILED:
-        if any(pattern.search(frame) for frame in stack):
-            category, phase = its_category, its_phase
-            break
-    place = next((frame for frame in stack if not _LIBRARY.search(frame)), stack[0] if stack else "")
+    first = min(map(_rule, stack), default=len(_COMPILED))
+    _, category, phase = (*_COMPILED, _NONE)[first]
+    place = next((frame for frame in stack if not _of_library(frame)), stack[0] if stack else "")
     return category, phase, place, "\n".join(stack[:SHOWN])

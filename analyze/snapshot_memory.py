@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from typing import Any
 
@@ -43,6 +44,7 @@ def _device(snapshot: Snapshot, device: int, segments: list[dict[str, Any]], his
     labels: list[Label] = [label_of(one) for one in snapshot.stacks]
     label[unseen] = len(labels)  # there before the recording began, and no stack tells whose
     labels.append(("unknown", "before", "", ""))
+    history.address = array("Q")  # no longer needed, and large
     memory = of_blocks(f"cuda:{device}", lives, label, labels, np.frombuffer(history.t_ns, np.int64))
     memory.more |= _state(segments, history, action)
     return memory

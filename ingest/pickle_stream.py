@@ -15,7 +15,6 @@ from .text import Refused
 Take = Callable[[list[Any], list[Any]], bool]
 
 _SHORT = 16  # no opcode but those that tell a length is longer
-_MEMO_GAP = 1 << 20  # how far a memo index may run ahead: more is no pickler's doing
 _REFUSED = {
     0x63: "GLOBAL", 0x93: "STACK_GLOBAL", 0x52: "REDUCE", 0x69: "INST", 0x6F: "OBJ", 0x81: "NEWOBJ", 0x92: "NEWOBJ_EX",
     0x62: "BUILD", 0x50: "PERSID", 0x51: "BINPERSID", 0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4", 0x97: "NEXT_BUFFER",
@@ -38,8 +37,9 @@ class PlainPickle:
         self._buf, self._pos, self._ended = b"", 0, False
         self._stack: list[Any] = []
         self._marks: list[int] = []
-        self._memo: list[Any] = []
-        self._clean = 0  # up to here the memo holds nothing that was taken
+        self._memo: dict[int, Any] = {}
+        self._memorized = 0
+        self._fresh: list[int] = []  # memo entries since records were last taken
         self._same: dict[tuple[int, ...], list[Any]] = {}
 
     def load(self) -> Any:
@@ -57,7 +57,7 @@ class PlainPickle:
         # The opcodes that a snapshot is made of stand here, the most frequent first; the rest is in _OTHERS.
         buf, pos, safe = self._buf, self._pos, -1
         stack, memo, marks = self._stack, self._memo, self._marks
-        push, remember = stack.append, memo.append
+        push = stack.append
         while True:
             if pos > safe:
                 buf, pos = self._refill(pos, _SHORT)
@@ -70,7 +70,7 @@ class PlainPickle:
                 push(memo[int.from_bytes(buf[pos + 1 : pos + 5], "little")])
                 pos += 5
             elif op == 0x94:  # MEMOIZE
-                remember(stack[-1])
+                self._put(self._memorized)
                 pos += 1
             elif op == 0x28:  # MARK
                 marks.append(len(stack))
@@ -152,12 +152,9 @@ class PlainPickle:
         self._stack.append(value)
 
     def _put(self, at: int) -> None:
-        ahead = at - len(self._memo)
-        if ahead > _MEMO_GAP or at < 0:
-            raise Refused("is no whole pickle (a memo index out of reach)")
-        if ahead >= 0:
-            self._memo.extend([None] * (ahead + 1))
         self._memo[at] = self._stack[-1]
+        self._memorized += 1
+        self._fresh.append(at)
 
     def _append(self, items: list[Any]) -> None:
         target = self._stack[-1]
@@ -172,13 +169,13 @@ class PlainPickle:
     def _forget(self, target: list[Any]) -> None:
         """Let the memo hold no record that was taken, and equal lists of theirs once."""
         memo = self._memo
-        for i in range(self._clean, len(memo)):
+        for i in self._fresh:
             value = memo[i]
             if type(value) is dict and self._mark_key in value:
-                memo[i] = None
+                del memo[i]
             elif type(value) is list and value and value is not target:
                 memo[i] = self._same.setdefault(tuple(map(id, value)), value)
-        self._clean = len(memo)
+        self._fresh.clear()
 
     def _set(self, items: list[Any]) -> None:
         target = self._stack[-1]

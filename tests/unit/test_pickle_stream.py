@@ -92,4 +92,4 @@ def test_records_are_handed_on_in_order_and_not_kept(protocol):
     root = reader.load()
     assert root == {"traces": [[], [], []]}
     assert [taken.get(id(one), []) for one in root["traces"]] == devices
-    assert not any(type(one) is dict and "action" in one for one in reader._memo)
+    assert not any(type(one) is dict and "action" in one for one in reader._memo.values())
