@@ -25,6 +25,7 @@ from .headline import findings, headline, mean_ledger, subject
 from .sections import sections
 
 FINDINGS_FIRST = 3
+_PAGE = b"<!doctype html"
 _SCRIPTS = ("evidence.js", "tables.js", "stack.js", "timeline.js")
 
 
@@ -34,9 +35,13 @@ def write_report(run: Run, path: str | os.PathLike[str]) -> Path:
     Raises:
         StepscopeError: The file cannot be written.
     """
-    page = render(run)
     path = Path(path)
+    if not path.name:
+        raise StepscopeError("The report needs a file name. Give one with -o.", exit_code=2)
     try:
+        if not _replaceable(path):
+            raise StepscopeError(f"{path} exists and is no report: it is left alone. Choose another name with -o.")
+        page = render(run)
         with replacing(path) as temporary:
             temporary.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -44,6 +49,16 @@ def write_report(run: Run, path: str | os.PathLike[str]) -> Path:
             f"Cannot write the report {path}: {error.strerror or error}. Choose another with -o."
         ) from error
     return path
+
+
+def _replaceable(path: Path) -> bool:
+    """Tell whether a page may be put there: not in the place of a trace, a run's own file or a device."""
+    if not path.exists() or path.is_dir():  # a directory refuses by itself
+        return True
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(_PAGE)).lower() in (b"", _PAGE)
 
 
 def render(run: Run) -> str:
