@@ -12,6 +12,8 @@ from ..ingest.steps import step_table
 from .bandwidth import bandwidths
 from .device_time import device_time
 from .ledger import sweep_capture
+from .memory_tables import memory_tables
+from .trace_memory import trace_memory
 
 
 def derive(capture: Capture, source: str) -> dict[str, pa.Table]:
@@ -41,6 +43,7 @@ def derive(capture: Capture, source: str) -> dict[str, pa.Table]:
     for name in ("kernels", "operators", "memory"):
         rows = con.sql(sql(f"capture_{name}", __package__), params={"capture_id": capture_id}).to_arrow_table()
         tables[name] = rows.cast(CAPTURE_TABLES[name])
+    tables |= memory_tables(capture_id, trace_memory(capture, tables["memory"]))
     tables["quality"] = _quality(capture, source, tables)
     return tables
 

@@ -24,7 +24,10 @@ INVARIANTS_TABLE = pa.schema(
 
 @dataclass(frozen=True)
 class Invariant:
-    """A check: its query returns one row (checked, broken, worst_ns); worst_ns is 0 when it holds everywhere."""
+    """A check: its query returns one row (checked, broken, worst_ns).
+
+    ``worst_ns`` is 0 when it holds everywhere, NULL where what is broken is no time.
+    """
 
     name: str
     sentence: str
@@ -125,6 +128,18 @@ INVARIANTS = (
         select count(overlap), count(*) filter (overlap > 0), coalesce(max(greatest(overlap, 0)), 0) from pairs
         """,
     ),
+    Invariant(
+        "memory_adds_up",
+        "What was alive at the peak of a recording sums to the peak, to the byte, and nothing of it is negative.",
+        """
+        with parts as (select rank, source, device, sum(bytes) as bytes, min(bytes) as least from memory_alive group by all),
+        sums as (
+            select coalesce(bytes, 0) <> peak or coalesce(least, 0) < 0 as broken
+            from memory_peaks left join parts using (rank, source, device)
+        )
+        select count(*), count(*) filter (broken), case when coalesce(bool_or(broken), false) then null else 0 end from sums
+        """,
+    ),
 )
 
 
@@ -139,7 +154,7 @@ def check(con: duckdb.DuckDBPyConnection) -> list[dict[str, object]]:
                 "holds": broken == 0 if checked else None,
                 "checked": checked,
                 "broken": broken,
-                "worst_ns": int(worst) if checked else None,
+                "worst_ns": None if worst is None or not checked else int(worst),
                 "sentence": one.sentence,
                 "sql": " ".join(one.sql.split()),
             }

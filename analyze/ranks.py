@@ -25,6 +25,7 @@ RANKS = pa.schema(
         "torch": pa.string(),
         "command": pa.string(),
         "loaders": pa.string(),  # JSON text: the settings of each loader that the collector saw
+        "states": pa.string(),  # JSON text: bytes of parameters, gradients, optimizer state as the collector walked them
         "clock_offset_ns": pa.int64(),  # to add to this rank's stamps to stand on the reference host's clock
         "clock_error_ns": pa.int64(),  # NULL: stamps of this rank are not comparable with other ranks'
         "start_ns": pa.int64(),
@@ -42,6 +43,7 @@ _FACTS = (
     "torch",
     "command",
     "loaders",
+    "states",
 )
 
 
@@ -73,7 +75,7 @@ def _fill(row: dict[str, Any], facts: dict[str, Any]) -> None:
         if row.get(name) is None:
             fact = facts.get(name)
             row[name] = (
-                shlex.join(fact) if name == "command" and fact else json.dumps(fact) if isinstance(fact, list) else fact
+                shlex.join(fact) if name == "command" and fact else json.dumps(fact) if isinstance(fact, list | dict) else fact
             )
 
 

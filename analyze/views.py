@@ -19,6 +19,7 @@ from ..ingest.schema import CAPTURE_TABLES, SOURCES
 from ..ingest.sessions import Session, read_sessions, timer_files
 from ..ingest.writer import table_path
 from .cross import MATCHED
+from .placement import PLACEMENTS, placement_rows
 from .ranks import RANKS, rank_rows
 
 CAPTURES = pa.schema(
@@ -36,6 +37,15 @@ CAPTURES = pa.schema(
 )
 
 _PLACED = "c.rank, c.capture"
+# Of any source that is used, a capture or not.
+_OF_SOURCE = """from {files} t join all_sources s using (capture_id) left join captures c using (capture_id)
+        where s.rank is not null"""
+
+
+def _shifted(column: str) -> str:
+    return f"t.{column} + coalesce(c.shift_ns, 0) as {column}"
+
+
 _VIEWS = {
     "events": f"""
         select {_PLACED}, event_id, kind, name, class, device, stream, thread, start_ns + c.shift_ns as start_ns,
@@ -65,6 +75,11 @@ _VIEWS = {
         select {_PLACED}, device, t_ns + c.shift_ns as t_ns, allocated, reserved, event, size, address,
             step + c.step_base as step
         from {{files}} join captures c using (capture_id)""",
+    "memory_peaks": f"""
+        select s.rank, s.source, t.* exclude (capture_id)
+            replace ({_shifted("start_ns")}, {_shifted("end_ns")}, {_shifted("peak_ns")}) {_OF_SOURCE}""",
+    "memory_alive": f"select s.rank, s.source, t.* exclude (capture_id) {_OF_SOURCE}",
+    "memory_lines": f"select s.rank, s.source, t.* exclude (capture_id) replace ({_shifted('t_ns')}) {_OF_SOURCE}",
     "capture_quality": """
         select t.source, c.rank, rule, count, effect_ns, sentence from {files} t left join captures c using (capture_id)""",
 }
@@ -142,14 +157,17 @@ def open_tables(run: Path) -> RunTables:
     resolved = resolve(known_records(run))
     sessions = read_sessions(run)
     _register(con, "captures", [_capture_row(one) for one in resolved if one.capture is not None], CAPTURES)
+    _sources(con, resolved)
     for view, query in _VIEWS.items():
         table = _FILES_OF.get(view, view)
         con.execute(f"create view {view} as {query.format(files=_files(con, run, table, resolved))}")
     _timer(con, run)
     _register(con, "matched", [], MATCHED)
     con.execute(_LAYERED)
-    _sources(con, resolved)
-    _register(con, "ranks", rank_rows(con, resolved, sessions), RANKS)
+    ranks = rank_rows(con, resolved, sessions)
+    _register(con, "ranks", ranks, RANKS)
+    activations = con.sql("select rank, max(bytes) from memory_lines where category = 'activation' group by rank")
+    _register(con, "placements", placement_rows(ranks, dict(activations.fetchall())), PLACEMENTS)
     return RunTables(con, resolved, sessions)
 
 

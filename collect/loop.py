@@ -131,6 +131,10 @@ class profile:
         """End the step under way and begin the next one."""
         self._running.boundary()
 
+    def watch_model(self, model: Any) -> None:
+        """Have the model's buffers and units measured too; parameters, gradients and optimizer state always are."""
+        self._running.states.model(model)
+
     @property
     def _running(self) -> Session:
         if self._session is None:

@@ -23,6 +23,7 @@ from . import host, others
 from .convert import Converter
 from .guard import guarded
 from .recorder import Recorder
+from .states import States
 from .steps import Loop, Steps
 from .timerlog import TimerLog, next_step
 from .windows import Requests, Window
@@ -66,6 +67,7 @@ class Session:
         self.recorder = Recorder(self.run, self._origin, self.converter.take)
         self._requests = Requests(self.run, window.slow if window else None)
         self._memory = host.Memory()
+        self.states = States(self._take_states)
         self._log: TimerLog | None = None
         self._facts: dict[str, Any] = {
             "session": self.id,
@@ -74,6 +76,7 @@ class Session:
             "started_ns": started,
             "clock_offset_ns": self._offset,
             "loaders": [],
+            "states": None,
             **dict.fromkeys(("local_rank", "backend", "devices", "device_name", "device_memory", "torch")),
         }
         self._window = window
@@ -191,6 +194,7 @@ class Session:
     def let_go(self) -> None:
         """Stop collecting and put everything in order."""
         _open.discard(self)
+        self.states.close()
         self.recorder.stop()
         self._requests.close()
         if self._log is not None:
@@ -272,12 +276,18 @@ class Session:
         """Return the job's own number of a step of this session."""
         return (self._log or self._settle()).base + step
 
+    def _take_states(self, sizes: dict[str, int | None]) -> None:
+        self._facts["states"] = sizes
+        if self._log is not None:
+            self._write_facts()
+
     # Who we are.
 
     def _settle(self) -> TimerLog:
         """Find out the rank, as late as may be: torch.distributed may be initialised after the session."""
         rank, world_size = host.rank_and_world() or (0, 1)
         self._facts.update(rank=rank, world_size=world_size)
+        self.states.listen()
         self._log = TimerLog(self.run, rank, self.id, next_step(self.run, rank))
         self._write_facts()
         return self._log

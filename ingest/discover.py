@@ -1,7 +1,7 @@
 """What the user typed -> the list of files to look at.
 
 Files, directories, globs and fsspec URIs. Whether a file is a trace is judged later, by its content; here
-only a directory narrows by name (``*.json``, ``*.json.gz``), because a directory was not written for us.
+only a directory narrows by name (``_ENDINGS``), because a directory was not written for us.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from .errors import StepscopeError
 
-_ENDINGS = (".json", ".json.gz")
+_ENDINGS = (".json", ".json.gz", ".raw.gz", ".pickle", ".pkl")
 _MAGIC = ("*", "?", "[")
 
 

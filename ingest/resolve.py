@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 Record = dict[str, Any]
+MEMORY_FORMATS = ("memory_snapshot", "memory_timeline")  # sources that have a rank, and are no capture
 
 LISTED = 12  # ranks that coverage names
 
@@ -49,6 +50,10 @@ def resolve(records: list[Record]) -> list[Resolved]:
                     reason=f"same content as {twin}: it adds nothing",
                 )
             )
+        elif record["format"] in MEMORY_FORMATS:
+            first_of[record["sha256"]] = record["source"]
+            rank = record["claimed_rank"] or 0
+            others.append(Resolved(record, counted=False, rank=rank, rank_source=_told(record)))
         else:
             first_of[record["sha256"]] = record["source"]
             captures.append(Resolved(record, rank=record["claimed_rank"], rank_source=_told(record)))

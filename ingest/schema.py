@@ -68,7 +68,7 @@ SOURCES = _schema(
     bytes=_i64,
     sha256=_str,
     capture_id=_i64,  # NULL when no event is used
-    format=_str,  # kineto, chrome, unknown
+    format=_str,  # kineto, chrome, memory_snapshot, memory_timeline, unknown
     claimed_rank=_i64,  # rank by content or file name, NULL when neither tells
     rank_source=_str,  # distributedInfo, filename, NULL (then resolved to order or none)
     world_size=_i64,
@@ -197,6 +197,48 @@ MEMORY = _schema(
     address=_str,  # hexadecimal: an address can exceed int64
 )
 
+# What memory snapshots, memory timelines and the allocator's events of a trace tell, a row a device. Sizes in bytes.
+MEMORY_PEAKS = _schema(
+    capture_id=_i64,
+    device=_str,
+    events=_i64,
+    start_ns=_i64,
+    end_ns=_i64,
+    peak=_i64,  # most bytes that were alive at once in the recording
+    peak_ns=_i64,
+    before=_i64,  # alive when the recording began
+    at_end=_i64,
+    unmatched=_i64,  # events that contradict the others and were left out
+    reserved=_i64,  # from here on: the allocator at the end; NULL where no segments are told
+    peak_reserved=_i64,
+    held=_i64,  # in blocks, rounded up as the allocator does
+    told_held=_i64,  # the same as the segments' own totals tell it
+    free=_i64,  # in free blocks of the shared pools
+    largest_free=_i64,
+    private_reserved=_i64,  # pools of CUDA graphs
+    private_free=_i64,
+    ooms=_i64,  # out-of-memory errors in the recording, the columns below tell of the last
+    oom_ns=_i64,
+    oom_asked=_i64,
+    oom_device_free=_i64,
+    oom_last=_bool,  # whether the allocator did nothing after it: then the pools are as it found them
+)
+
+# What was alive at the peak: sums to it exactly.
+MEMORY_ALIVE = _schema(
+    capture_id=_i64,
+    device=_str,
+    category=_str,  # parameter, gradient, optimizer, activation, input, temporary, detail, unknown
+    phase=_str,  # setup, input, forward, backward, optimizer, before; NULL when not told
+    place=_str,  # operator, or innermost frame outside of libraries
+    stack=_str,  # innermost frame first, a line each
+    blocks=_i64,
+    bytes=_i64,
+)
+
+# Live bytes over time by category: of every stretch of time its highest moment.
+MEMORY_LINES = _schema(capture_id=_i64, device=_str, t_ns=_i64, category=_str, bytes=_i64)
+
 QUALITY = _schema(source=_str, capture_id=_i64, rule=_str, count=_i64, effect_ns=_i64, sentence=_str)
 
 # What the always-on collector writes, a row a step. `rank` and `step` are the job's own.
@@ -233,6 +275,7 @@ SESSION_KEYS = [
     "python",
     "command",
     "loaders",
+    "states",  # bytes of parameters, buffers, gradients, optimizer state; whole_* of all shards; the largest unit
     "started_ns",
     "clock_offset_ns",
 ]
@@ -247,6 +290,9 @@ CAPTURE_TABLES: dict[str, pa.Schema] = {
     "batches": BATCHES,
     "collectives": COLLECTIVES,
     "memory": MEMORY,
+    "memory_peaks": MEMORY_PEAKS,
+    "memory_alive": MEMORY_ALIVE,
+    "memory_lines": MEMORY_LINES,
     "quality": QUALITY,
 }
 TABLES: dict[str, pa.Schema] = {"sources": SOURCES, "timer": TIMER, **CAPTURE_TABLES}

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .palette import TONES, variable
+from .palette import OF_MEMORY, TONES, variable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,6 +119,26 @@ def heat(rows: Rows, x: str, y: str, value: str, labels: tuple[str, str]) -> str
         axes.set_title(f"full colour: {most / 1e6:.3g} ms", loc="left", fontsize=7.4, color=_QUIET)
 
     return _svg(draw, height=1.2 + min(3.0, 0.16 * len({row[y] for row in rows})))
+
+
+def memory_stack(rows: Rows) -> str:
+    """Return live bytes over time by category, stacked, as SVG (rows of ``memory_stack``)."""
+
+    def draw(axes: Axes) -> None:
+        at = sorted({row["at_ns"] for row in rows})
+        told = {(row["at_ns"], row["category"]): row["bytes"] for row in rows}
+        names = [name for name in OF_MEMORY if any(row["category"] == name for row in rows)]
+        peak = max(sum(told.get((t, name), 0) for name in names) for t in at)
+        scale, unit = next(((s, u) for s, u in ((2**30, "GiB"), (2**20, "MiB")) if peak >= s), (2**10, "KiB"))
+        lines = [[told.get((t, name), 0) / scale for t in at] for name in names]
+        colours = [TONES[OF_MEMORY[name]].light for name in names]
+        axes.stackplot([t / 1e6 for t in at], lines, labels=names, colors=colours, step="post", lw=0)
+        axes.set_ylim(0, 1.08 * peak / scale or 1)
+        axes.set_xlabel("ms since the first point")
+        axes.set_ylabel(unit)
+        axes.legend(loc="lower left", ncols=8, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))
+
+    return _svg(draw)
 
 
 def _ms(rows: Rows, key: str) -> list[float]:

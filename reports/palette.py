@@ -47,7 +47,21 @@ _OF_FINDING = {
     "idle_unexplained": "unexplained",
     "memory_limit": "allocator",
     "memory_growth": "allocator",
+    "out_of_memory": "allocator",
+    "fragmentation": "allocator",
     "nothing_wrong": "compute",
+}
+
+# What memory is made of wears the ledger's tones too, in the order in which it is stacked.
+OF_MEMORY = {
+    "parameter": "compute",
+    "optimizer": "exposed_copy",
+    "gradient": "exposed_comm",
+    "activation": "allocator",
+    "input": "data_wait",
+    "temporary": "unclassified",
+    "detail": "host",
+    "unknown": "unexplained",
 }
 
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from . import __version__
 from .analyze.derive import derive, quality_table
+from .analyze.memory_source import memory_source
 from .ingest.capture import Capture, Rule, build_capture
 from .ingest.discover import Found, discover
 from .ingest.errors import StepscopeError
@@ -217,6 +218,10 @@ def _read(
     con: duckdb.DuckDBPyConnection, found: Found, staging: Path, generic: bool
 ) -> tuple[Record, dict[str, pa.Table] | None]:
     """Return a source's record and its tables but ``events``, which are written; None when it should not be listed."""
+    if (told := memory_source(found.source, found.named)) is not None:
+        loaded, tables = told
+        record = _record(found, loaded)
+        return record, None if loaded.no_trace else {**tables, "quality": _problems(loaded, record)}
     loaded = load(found.source, con, generic=generic)
     record = _record(found, loaded)
     if loaded.verdict == "quarantined":

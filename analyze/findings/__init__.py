@@ -16,6 +16,7 @@ from . import (
     idle,
     loader,
     memory,
+    out_of_memory,
     straggler,
     trust,
 )
@@ -36,6 +37,7 @@ FINDERS = (
     host.find_allocator,
     idle.find,
     memory.find,
+    out_of_memory.find,
 )
 
 
@@ -45,7 +47,8 @@ def find_all(run: Run) -> list[Finding]:
     found.sort(key=lambda one: (-(one.lost_ns_per_step or 0), one.kind, one.rank if one.rank is not None else -1))
     limits = list(trust.find(run, found))
     if any(one.kind == "cannot_tell" for one in limits):
-        return limits + [replace(one, confidence="low") for one in found]
+        stepless = [one for one in found if one.step_scope == out_of_memory.SCOPE]  # they rest on no step
+        return stepless + limits + [replace(one, confidence="low") for one in found if one not in stepless]
     return found + limits
 
 

@@ -71,6 +71,16 @@ def ms(ns: float) -> str:
     return f"{ns:.0f} ns"
 
 
+def size(n: float) -> str:
+    """Write bytes for a sentence: ``1.50 GiB``, ``200 MiB``; 1 GiB is 2^30 bytes."""
+    for unit, one in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if abs(n) >= one:
+            value = n / one
+            whole = value == int(value) and unit != "GiB"
+            return f"{value:.{0 if whole else max(0, 3 - len(str(int(abs(value)))))}f} {unit}"
+    return f"{n:.0f} bytes"
+
+
 def percent(share: float) -> str:
     """Write a share for a sentence."""
     return f"{share * 100:.1f} %"

@@ -8,10 +8,17 @@ from ..book import Book
 
 _MEANING = "Bytes in use by tensors (allocated) and bytes the allocator holds (reserved). 1 GiB is 2^30 bytes."
 
+_POOLS = (
+    ("reserved", "reserved at the end"),
+    ("free", "of it free"),
+    ("largest_free", "largest free block"),
+    ("private_free", "free in private pools"),
+)
+
 
 def section(book: Book) -> Section:
     """Return what is known about memory."""
-    blocks = [*_windows(book), *_whole_run(book)] or [
+    blocks = [*_recordings(book), *_windows(book), *_whole_run(book), *_placements(book)] or [
         Note(
             "Memory was not recorded: the traces hold no [memory] events (torch.profiler's "
             "profile_memory=True writes them) and the always-on timer did not run. This is unknown, not zero.",
@@ -19,6 +26,67 @@ def section(book: Book) -> Section:
         )
     ]
     return Section("memory", "Memory", "How much is in use, and how close is the limit?", blocks)
+
+
+def _recordings(book: Book) -> list[Block]:
+    meaning = (
+        "Live bytes of a recording (a profiled window, a memory snapshot or timeline), replayed from its end. What was "
+        "alive at the peak sums to the peak; what was there before the recording has no known owner."
+    )
+    answer = book.ask("memory_recordings", meaning, "memory-at-the-peak")
+    if not answer.rows or not answer.rows[0]["peak"]:
+        return []
+    top = answer.rows[0]  # accelerators first, then the highest peak
+    where = {"rank_": top["rank"], "source_": top["source"], "device_": top["device"]}
+    lines = book.ask("memory_stack", meaning, "memory-at-the-peak", **where)
+    held = book.ask("memory_held", meaning, "memory-at-the-peak", **where)
+    holders = book.ask("memory_holders", meaning, "memory-at-the-peak", **where, limit=60)
+    title = f"Rank {top['rank']}, {units.text(top['device'])}"
+    pools = any(row["reserved"] is not None for row in answer.rows)
+    blocks: list[Block] = [
+        Table(
+            "Recordings",
+            [
+                Column("rank", "rank", "count"),
+                Column("device", "device"),
+                Column("peak", "alive, peak", "size", bar=True),
+                Column("before", "from before", "size"),
+                *([Column(k, n, "size", unknown="not told") for k, n in _POOLS] if pools else []),
+                Column("source", "file", "name"),
+            ],
+            answer.rows,
+            answer.id,
+            folded=len(answer.rows) > 8,
+        ),
+        Table(
+            f"{title}: what was alive at the peak, {units.size(top['peak'])} in all",
+            [
+                Column("category", "category"),
+                Column("phase", "allocated in", unknown="not told"),
+                Column("blocks", "blocks", "count", unknown="only their sum is known"),
+                Column("bytes", "size", "size", bar=True),
+                Column("share", "of the peak", "share"),
+            ],
+            held.rows,
+            held.id,
+        ),
+        Table(
+            f"{title}: who allocated it",
+            [
+                Column("place", "operator or line", "name", unknown="not told"),
+                Column("category", "category"),
+                Column("blocks", "blocks", "count", unknown="only their sum is known"),
+                Column("bytes", "size", "size", bar=True),
+                Column("stack", "stack", "name", unknown="not told"),
+            ],
+            holders.rows,
+            holders.id,
+            folded=True,
+        ),
+    ]
+    if lines.rows:
+        blocks.insert(1, Figure(figures.memory_stack(lines.rows), f"{title}: what is alive, by category.", lines.id))
+    return blocks
 
 
 def _windows(book: Book) -> list[Block]:
@@ -59,6 +127,33 @@ def _whole_run(book: Book) -> list[Block]:
         Figure(
             figures.memory(answer.rows, "step"),
             "Over the whole run (always-on timer), the most of any rank. What climbs and never falls leaks.",
+            answer.id,
+        )
+    ]
+
+
+def _placements(book: Book) -> list[Block]:
+    meaning = (
+        "What each rank would hold and send in a step, from the sizes that the collector walked. Activations are the most of "
+        "any recording; they count in the total only where they were recorded."
+    )
+    answer = book.ask("memory_placements", meaning, "placement")
+    if not answer.rows:
+        return []
+    one = answer.rows[0]
+    return [
+        Table(
+            f"Where the states could be, on {one['ranks']} ranks (rank {one['rank']})",
+            [
+                Column("strategy", "strategy"),
+                *(Column(key, key, "size") for key in ("parameters", "gradients", "optimizer")),
+                Column("activations", "activations", "size", unknown="not recorded"),
+                Column("total", "on each rank", "size", bar=True),
+                Column("moved", "sent in a step", "size", unknown="depends on the model"),
+                Column("host", "to and from the host", "size"),
+                Column("fits", "fits the device", unknown="not told"),
+            ],
+            answer.rows,
             answer.id,
         )
     ]

@@ -14,6 +14,7 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 
+from stepscope.analyze.placement import PLACEMENTS
 from stepscope.ingest import schema
 
 MS = 1_000_000
@@ -43,6 +44,8 @@ class FakeRun:
         for name, columns in schema.TABLES.items():
             self.con.register("empty", view_schema(name, columns).empty_table())
             self.con.execute(f"create table {name} as from empty")
+        self.con.register("empty", PLACEMENTS.empty_table())
+        self.con.execute("create table placements as from empty")
         self.con.execute(
             "create table ranks (rank bigint, world_size bigint, host varchar, devices bigint, "
             "device_name varchar, backend varchar, clock_offset_ns bigint, clock_error_ns bigint, start_ns bigint, end_ns bigint)"
@@ -90,10 +93,11 @@ class FakeRun:
 
 
 def view_schema(name: str, columns: pa.Schema) -> pa.Schema:
-    """Return the columns of a table's view: rank and capture stand where the file has ``capture_id``."""
+    """Return the columns of a table's view: rank and capture (or source) stand where the file has ``capture_id``."""
     if name == "timer":
         return columns
-    extra = [f for f in (pa.field("rank", pa.int64()), pa.field("capture", pa.int64())) if f.name not in columns.names]
+    of = pa.field("source", pa.string()) if name.startswith("memory_") else pa.field("capture", pa.int64())
+    extra = [f for f in (pa.field("rank", pa.int64()), of) if f.name not in columns.names]
     return pa.schema(extra + [field for field in columns if field.name != "capture_id"])
 
 

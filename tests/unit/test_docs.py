@@ -117,7 +117,8 @@ def test_every_kind_of_finding_is_defined() -> None:
 
 
 def test_every_quality_rule_is_defined() -> None:
-    rules = {ast.literal_eval(call.args[0]) for call in calls("ingest") if called(call) == "Problem"} | set(FLAGS)
+    problems = [call for folder in ("ingest", "analyze") for call in calls(folder) if called(call) == "Problem"]
+    rules = {ast.literal_eval(call.args[0]) for call in problems if isinstance(call.args[0], ast.Constant)} | set(FLAGS)
     columns = {*RUN_QUALITY.names, *(name for schema in TABLES.values() for name in schema.names), *TABLES}
     for name in ("derive.py", "quality.py"):  # there, every such word that names no column is a rule
         for node in ast.walk(ast.parse((ROOT / "analyze" / name).read_text())):
@@ -142,7 +143,7 @@ def test_thresholds_are_those_of_the_code() -> None:
     assert f"{100 * straggler.LEAST_WAIT:.0f} %" in when["straggler"]
     assert f"{straggler.CHANCE}" in when["straggler"]
     assert f"{100 * memory.NEAR_LIMIT:.0f} %" in when["memory_limit"]
-    assert f"{memory.LEAST_STEPS} or more readings" in when["memory_growth"]
+    assert f"{memory.LEAST_READINGS} or more readings" in when["memory_growth"]
     assert f"{memory.BLOCKS} blocks, by {100 * memory.LEAST_GROWTH:.0f} %" in when["memory_growth"]
     assert f"fewer than {trust.LEAST_STEPS} complete" in when["too_short"]
     assert f"{overruns.TOLERANCE_NS // 1000} µs" in section("## Physics")
@@ -181,7 +182,7 @@ def test_the_readme_records_and_reports(recorded: Path, run: Run) -> None:
 
 def test_every_table_has_its_columns_and_types(run: Run) -> None:
     documented = re.findall(r"^### Table `(\w+)`$", DEFINED, flags=re.M)
-    assert set(TABLES) | {"captures", "ranks", "judged", "blame", "findings", "invariants"} == set(documented)
+    assert set(TABLES) | {"captures", "ranks", "judged", "blame", "placements", "findings", "invariants"} == set(documented)
     run.findings()
     for table in documented:
         there = [(name, kind) for name, kind, *_ in run.sql(f"describe {table}").fetchall()]

@@ -20,6 +20,7 @@ PARAMETERS = {
     "rank_": 0,
     "capture_": 0,
     "device_": "cpu",
+    "source_": "rank0.json",
     "from_ns": kineto.BASE_NS,
     "to_ns": kineto.BASE_NS + 10**9,
     "limit_events": 10,

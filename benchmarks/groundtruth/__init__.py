@@ -1,0 +1,1 @@
+"""Experiments with planted faults whose right answer is known."""
