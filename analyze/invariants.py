@@ -95,6 +95,26 @@ INVARIANTS = (
         """,
     ),
     Invariant(
+        "waits_split",
+        "Waiting and transfer of every matched collective sum to its duration.",
+        """
+        select count(*), count(*) filter (wait_ns + transfer_ns <> end_ns - start_ns or wait_ns < 0 or transfer_ns < 0),
+            coalesce(max(abs(wait_ns + transfer_ns - (end_ns - start_ns))), 0)
+        from collectives where wait_ns is not null
+        """,
+    ),
+    Invariant(
+        "blame_adds_up",
+        "The waiting that is charged to ranks and causes sums to all waiting in judged steps.",
+        """
+        with waits as (select sum(wait_ns) as ns from collectives semi join judged using (rank, capture, step)),
+        charged as (select sum(wait_ns) as ns from blame)
+        select count(w.ns), count(*) filter (coalesce(w.ns, 0) <> coalesce(c.ns, 0)),
+            abs(coalesce(any_value(w.ns), 0) - coalesce(any_value(c.ns), 0))
+        from waits w, charged c
+        """,
+    ),
+    Invariant(
         "steps_apart",
         "The steps of a capture follow one another without overlap.",
         """
@@ -102,7 +122,7 @@ INVARIANTS = (
             select end_ns - lead(start_ns) over (partition by rank, capture order by start_ns, step) as overlap
             from capture_steps
         )
-        select count(*), count(*) filter (overlap > 0), coalesce(max(greatest(overlap, 0)), 0) from pairs
+        select count(overlap), count(*) filter (overlap > 0), coalesce(max(greatest(overlap, 0)), 0) from pairs
         """,
     ),
 )
@@ -119,7 +139,7 @@ def check(con: duckdb.DuckDBPyConnection) -> list[dict[str, object]]:
                 "holds": broken == 0 if checked else None,
                 "checked": checked,
                 "broken": broken,
-                "worst_ns": int(worst),
+                "worst_ns": int(worst) if checked else None,
                 "sentence": one.sentence,
                 "sql": " ".join(one.sql.split()),
             }

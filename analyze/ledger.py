@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ..ingest.capture import Capture, sql
 from ..ingest.names import pattern
+from ..ingest.rows import first_row
 from ..ingest.schema import LEDGER, LEDGER_CATEGORIES
 from .lanes import intervals
 from .sweep import Elapsed, Int, Totals, sweep
@@ -93,9 +94,11 @@ def shown_categories(capture: Capture) -> list[str]:
         kind for (kind,) in capture.con.execute("select distinct kind from events where dur_ns is not null").fetchall()
     }
     device = bool(kinds & {"kernel", "copy", "memset"})
+    enqueued = first_row(capture.con.execute("select 1 from typed where communicates limit 1")) is not None
     can_show = {
         "compute": device or "operator" in kinds,
-        "exposed_comm": device or "operator" in kinds or "collective" in kinds,
+        # Collectives that are enqueued and nowhere run are not recorded, which is not zero.
+        "exposed_comm": device or "collective" in kinds or ("operator" in kinds and not enqueued),
         "exposed_copy": device,
         "unclassified": device,
         "data_wait": "dataloader" in kinds,

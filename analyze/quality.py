@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import duckdb
 import pyarrow as pa
 
 from ..ingest.resolve import Resolved
+from ..ingest.rows import first_row
 
 RUN_QUALITY = pa.schema(
     {
@@ -21,8 +24,14 @@ RUN_QUALITY = pa.schema(
 Row = tuple[str | None, int | None, str, int, int | None, str]
 
 
-def run_quality(con: duckdb.DuckDBPyConnection, resolved: list[Resolved]) -> pa.Table:
-    """Return the rows of ``quality`` that no single capture can write."""
+def run_quality(con: duckdb.DuckDBPyConnection, resolved: list[Resolved], ambiguous: Sequence[int]) -> pa.Table:
+    """Return the rows of ``quality`` that no single capture can write.
+
+    Args:
+        con: The run's tables, its collectives matched.
+        resolved: The run's sources.
+        ambiguous: Ranks whose collectives fit the others' at more than one place.
+    """
     rows: list[Row] = [
         (one.record["source"], one.rank, _rule(one), 1, None, f"{one.record['source']} {one.reason}.")
         for one in resolved
@@ -34,6 +43,7 @@ def run_quality(con: duckdb.DuckDBPyConnection, resolved: list[Resolved]) -> pa.
         if one.capture is not None and one.rank_source != "distributedInfo"
     ]
     rows += _representative(con)
+    rows += _across_ranks(con, ambiguous)
     return pa.Table.from_pylist([dict(zip(RUN_QUALITY.names, row, strict=True)) for row in rows], schema=RUN_QUALITY)
 
 
@@ -75,3 +85,46 @@ def _representative(con: duckdb.DuckDBPyConnection) -> list[Row]:
         )
         for rank, window, run, timed in medians
     ]
+
+
+def _across_ranks(con: duckdb.DuckDBPyConnection, ambiguous: Sequence[int]) -> list[Row]:
+    """Say what of the collectives could not be matched, split or reconciled."""
+    notes: list[Row] = []
+    seen, matched, split_up = first_row(
+        con.execute("select count(*), count(match), count(wait_ns) from collectives where coalesce(op, '') not in ('send', 'recv')")
+    ) or (0, 0, 0)
+    if split_up < seen:
+        notes.append(
+            (
+                None,
+                None,
+                "collectives_unsplit",
+                seen - split_up,
+                None,
+                f"Of {seen} collectives {matched} were found on other ranks too; for {split_up} waiting and transfer are told "
+                "apart. The others lack a member, have one without a common clock, or do not make all ranks meet.",
+            )
+        )
+    if ambiguous:
+        listed = ", ".join(map(str, ambiguous))
+        sentence = (
+            f"The collectives of rank {listed} fit the other ranks' at more than one place: they are not matched. Sequence "
+            "numbers or the job's step numbers would tell."
+        )
+        notes.append((None, None, "match_ambiguous", len(ambiguous), None, sentence))
+    mismatches = con.execute(
+        """
+        select match, any_value(pg), any_value(seq), list(distinct op order by op) from collectives where match is not null
+        group by match
+        having count(distinct op) > 1 or count(distinct dtype) > 1 or (any_value(op) <> 'all_to_all' and count(distinct bytes) > 1)
+        order by match
+        """
+    ).fetchall()
+    if mismatches:
+        _, group, seq, ops = mismatches[0]
+        sentence = (
+            f"In {len(mismatches)} collectives ranks disagree in operation, type or size, first in #{seq} of group {group} "
+            f"({', '.join(ops)}): the ranks are out of step."
+        )
+        notes.append((None, None, "collective_mismatch", len(mismatches), None, sentence))
+    return notes

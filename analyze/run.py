@@ -15,13 +15,14 @@ import pyarrow as pa
 from ..ingest.errors import StepscopeError
 from ..ingest.resolve import coverage
 from ..ingest.writer import read_manifest
+from .cross import match_ranks
 from .findings import Finding, find_all, findings_table, verdict
 from .invariants import INVARIANTS_TABLE, check
 from .quality import run_quality
 from .views import open_tables
 
 if TYPE_CHECKING:
-    import pandas as pd  # only for who asks for a frame: an ingest needs no 40 MB of it
+    import pandas as pd  # loaded by who asks for a frame: an ingest stays 40 MB smaller without
 
 
 class Run:
@@ -46,6 +47,7 @@ class Run:
             ) from error
         self.con: duckdb.DuckDBPyConnection = self._tables.con
         self._judged = False
+        self._ambiguous: list[int] | None = None  # the ranks that fit at more than one place, once ranks are matched
 
     def sql(self, query: str, **parameters: Any) -> duckdb.DuckDBPyRelation:
         """Return the answer to a DuckDB query over the run's tables, with ``$name`` parameters.
@@ -53,6 +55,8 @@ class Run:
         Raises:
             StepscopeError: DuckDB refuses the query; the sentence is DuckDB's own.
         """
+        if re.search(r"\b(collectives|blame|ranks|matched)\b", query, re.IGNORECASE):
+            self._match()
         if re.search(r"\b(findings|quality|invariants)\b", query, re.IGNORECASE):
             self._judge()
         try:
@@ -98,15 +102,23 @@ class Run:
 
     @cached_property
     def _findings(self) -> list[Finding]:
+        self._match()
         return find_all(self)
+
+    def _match(self) -> list[int]:
+        """Match the collectives of the ranks, once."""
+        if self._ambiguous is None:
+            self._ambiguous = match_ranks(self.con)
+        return self._ambiguous
 
     def _judge(self) -> None:
         """Make the tables that take an analysis: invariants, quality, findings."""
         if self._judged:
             return
         self._judged = True
+        ambiguous = self._match()
         self.con.register("invariants", pa.Table.from_pylist(check(self.con), schema=INVARIANTS_TABLE))
-        self.con.register("run_quality", run_quality(self.con, self._tables.resolved))
+        self.con.register("run_quality", run_quality(self.con, self._tables.resolved, ambiguous))
         self.con.execute("create view quality as select * from capture_quality union all select * from run_quality")
         self.con.register("findings_rows", findings_table(self._findings))
         self.con.execute("create table findings as from findings_rows")

@@ -18,6 +18,7 @@ from ..ingest.resolve import Resolved, resolve
 from ..ingest.schema import CAPTURE_TABLES, SOURCES
 from ..ingest.sessions import Session, read_sessions, timer_files
 from ..ingest.writer import table_path
+from .cross import MATCHED
 from .ranks import RANKS, rank_rows
 
 CAPTURES = pa.schema(
@@ -55,9 +56,9 @@ _VIEWS = {
         select {_PLACED}, batch, step + c.step_base as step, wait_start_ns + c.shift_ns as wait_start_ns, wait_ns,
             exposed_ns, workers, 'profiler' as source
         from {{files}} join captures c using (capture_id)""",
-    "collectives": f"""
+    "capture_collectives": f"""
         select {_PLACED}, pg, seq, op, bytes, dtype, group_size, start_ns + c.shift_ns as start_ns,
-            end_ns + c.shift_ns as end_ns, wait_ns, transfer_ns, exposed_ns, algbw, busbw,
+            end_ns + c.shift_ns as end_ns, exposed_ns, algbw, busbw,
             step + c.step_base as step, event_id
         from {{files}} join captures c using (capture_id)""",
     "memory": f"""
@@ -67,7 +68,12 @@ _VIEWS = {
     "capture_quality": """
         select t.source, c.rank, rule, count, effect_ns, sentence from {files} t left join captures c using (capture_id)""",
 }
-_FILES_OF = {"capture_steps": "steps", "capture_batches": "batches", "capture_quality": "quality"}
+_FILES_OF = {
+    "capture_steps": "steps",
+    "capture_batches": "batches",
+    "capture_collectives": "collectives",
+    "capture_quality": "quality",
+}
 
 # Steps and batches come from two layers; a profiled step is not repeated by the timer's row of it.
 _LAYERED = """
@@ -90,7 +96,34 @@ create view counted as select rank, capture from captures where counted;
 create view judged as
 select s.rank, s.capture, s.step, s.dur_ns
 from capture_steps s join counted using (rank, capture)
-where s.dur_ns > 0 and (s.complete or not exists (select 1 from capture_steps where complete))
+where s.dur_ns > 0 and (s.complete or not exists (select 1 from capture_steps where complete));
+
+-- What is known across ranks is in the table matched, which cross.py fills when it is asked for.
+create view collectives as
+select c.rank, c.capture, pg, seq, op, bytes, dtype, group_size, start_ns, end_ns, m.wait_ns, m.transfer_ns, exposed_ns,
+    algbw, busbw, step, event_id, m.match, m.late_rank, m.late_certain
+from capture_collectives c left join matched m using (rank, capture, event_id);
+
+-- All waiting in judged steps, charged to the rank that arrived last and to what it did more of than the others in the
+-- step; to no rank where the clocks leave a doubt. The sum over blame is the sum of wait_ns.
+create view blame as
+with others as (
+    select rank, step, category,
+        ns - (sum(ns) over same_step - ns) / nullif(count(*) over same_step - 1, 0) as excess_ns
+    from ledger semi join judged using (rank, capture, step)
+    where category <> 'exposed_comm'
+    window same_step as (partition by step, category)
+),
+causes as (
+    select rank as late_rank, step, arg_max(category, excess_ns) as cause from others where excess_ns > 0 group by all
+),
+waits as (
+    select case when late_certain then late_rank end as late_rank, c.rank, c.step,
+        sum(wait_ns)::bigint as wait_ns, sum(least(wait_ns, exposed_ns))::bigint as exposed_ns
+    from collectives c semi join judged using (rank, capture, step)
+    where wait_ns > 0 group by all
+)
+select late_rank, cause, rank, step, wait_ns, exposed_ns from waits left join causes using (late_rank, step);
 """
 
 
@@ -113,6 +146,7 @@ def open_tables(run: Path) -> RunTables:
         table = _FILES_OF.get(view, view)
         con.execute(f"create view {view} as {query.format(files=_files(con, run, table, resolved))}")
     _timer(con, run)
+    _register(con, "matched", [], MATCHED)
     con.execute(_LAYERED)
     _sources(con, resolved)
     _register(con, "ranks", rank_rows(con, resolved, sessions), RANKS)

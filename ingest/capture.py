@@ -166,7 +166,7 @@ def _physics_quality(capture: Capture) -> list[Rule]:
     """Say what each defect of the device stamps is, how often it is there, and how far it moved device time."""
     counts = capture.con.execute(
         """
-        select flag, count(*), sum(greatest(raw_dur_ns, 0) - coalesce(dur_ns, 0))
+        select flag, count(*), sum(greatest(raw_dur_ns, 0) - if(flag = 'foreign_clock', 0, coalesce(dur_ns, 0)))
         from (select unnest(flags) as flag, raw_dur_ns, dur_ns from events where flags is not null)
         group by flag order by flag
         """
@@ -179,7 +179,7 @@ def _physics_quality(capture: Capture) -> list[Rule]:
         "foreign_clock": "{n} device events carry another clock's stamps, an hour or more away; they count in no sum.",
         "orphan": "{n} device events have no launch in the trace: they were queued before the window, and belong to no step.",
     }
-    moved = {"clipped", "untimed"}
+    moved = {"clipped", "untimed", "foreign_clock"}
     return [
         (flag, count, effect if flag in moved else 0, sentences[flag].format(n=count)) for flag, count, effect in counts
     ]

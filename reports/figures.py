@@ -96,6 +96,31 @@ def memory(rows: Rows, over: str) -> str:
     return _svg(draw)
 
 
+def heat(rows: Rows, x: str, y: str, value: str, labels: tuple[str, str]) -> str:
+    """Return a heat map of times, as SVG: the fuller the colour the longer, blank where there is no row."""
+
+    def draw(axes: Axes) -> None:
+        import numpy as np
+        from matplotlib.colors import to_rgb
+
+        across, down = ({name: i for i, name in enumerate(sorted({row[key] for row in rows}))} for key in (x, y))
+        most = max(row[value] for row in rows) or 1
+        picture = np.zeros((len(down), len(across), 4))
+        picture[..., :3] = to_rgb(TONES["exposed_comm"].light)
+        for row in rows:
+            picture[down[row[y]], across[row[x]], 3] = 0.06 + 0.94 * row[value] / most
+        axes.imshow(picture, aspect="auto", interpolation="none")
+        axes.grid(False)
+        for axis, names in ((axes.xaxis, across), (axes.yaxis, down)):
+            shown = list(names.items())[:: max(1, -(-len(names) // 16))]
+            axis.set_ticks([place for _, place in shown], [str(name) for name, _ in shown])
+        axes.set_xlabel(labels[0])
+        axes.set_ylabel(labels[1])
+        axes.set_title(f"full colour: {most / 1e6:.3g} ms", loc="left", fontsize=7.4, color=_QUIET)
+
+    return _svg(draw, height=1.2 + min(3.0, 0.16 * len({row[y] for row in rows})))
+
+
 def _ms(rows: Rows, key: str) -> list[float]:
     return [float("nan") if row[key] is None else row[key] / 1e6 for row in rows]
 

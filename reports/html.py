@@ -7,7 +7,6 @@ which ``<``, ``>`` and ``&`` are written as escapes; the script only ever sets `
 from __future__ import annotations
 
 import os
-import tempfile
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from ..ingest.writer import replacing
 from . import palette, units
 from .blocks import Number
 from .book import Answer, Book
-from .headline import findings, headline, mean_ledger
+from .headline import findings, headline, mean_ledger, subject
 from .sections import sections
 
 FINDINGS_FIRST = 3
@@ -72,7 +71,7 @@ def render(run: Run) -> str:
         _environment()
         .get_template("page.html")
         .render(
-            run=units.printable(_subject(run)),
+            run=units.printable(subject(run)),
             version=__version__,
             verdict=run.verdict(),
             coverage=units.printable(run.coverage()),
@@ -88,18 +87,6 @@ def render(run: Run) -> str:
             palette=palette,
         )
     )
-
-
-def _subject(run: Run) -> str:
-    """Return what the page is about: the run's directory, or the traces of a run made only for this page."""
-    path = Path(run.path)
-    passing = path.is_relative_to(tempfile.gettempdir()) and any(part.startswith("stepscope-") for part in path.parts)
-    if not passing:
-        return str(run.path)
-    sources = [row[0] for row in run.sql("select source from sources order by source").fetchall()]
-    if not sources:
-        return str(run.path)
-    return sources[0] if len(sources) == 1 else f"{sources[0]} and {len(sources) - 1} more"
 
 
 def _finding(book: Book, number: int, row: dict[str, Any]) -> dict[str, Any]:

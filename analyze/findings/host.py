@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ...ingest.names import pattern
 from ...ingest.rows import first_row
-from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
-from .shares import CATEGORY_SQL, category, has_device_work, on_ranks, typical
+from .finding import LEAST_SHARE, Finding, evidence, ms, percent
+from .shares import CATEGORY_SQL, category, costs, has_device_work, on_ranks, typical
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -40,9 +40,7 @@ def find(run: Run) -> Iterator[Finding]:
         sql,
         rows,
         confidence="medium" if worst.steps >= 3 else "low",
-        severity=severity(worst.share),
-        lost_ns_per_step=round(worst.mean_ns),
-        share=worst.share,
+        **costs(worst),
     )
 
 
@@ -82,7 +80,5 @@ def _in_calls(run: Run, kind: str, category_name: str, what: str, advice: str) -
         sql,
         rows,
         confidence="medium" if worst.steps >= 3 else "low",
-        severity=severity(worst.share),
-        lost_ns_per_step=round(worst.mean_ns),
-        share=worst.share,
+        **costs(worst),
     )

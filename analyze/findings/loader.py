@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...ingest.rows import first_row
 from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
-from .shares import CATEGORY_SQL, category, has_device_work, on_ranks
+from .shares import CATEGORY_SQL, category, costs, has_device_work, on_ranks
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -36,9 +36,7 @@ def find(run: Run) -> Iterator[Finding]:
             sql,
             rows,
             confidence="high" if worst.steps >= 3 else "low",
-            severity=severity(worst.share),
-            lost_ns_per_step=round(worst.mean_ns),
-            share=worst.share,
+            **costs(worst),
         )
         return
     yield from _from_timer(run, shares[0].share if shares else None)

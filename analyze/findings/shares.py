@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...ingest.rows import first_row
+from .finding import ms, severity
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -40,6 +41,15 @@ def category(run: Run, name: str) -> list[Share]:
     return [Share(*row) for row in run.con.sql(CATEGORY_SQL.format(category=name)).fetchall()]
 
 
+def costs(share: Share) -> dict[str, Any]:
+    """Return the fields of a ``Finding`` that say what a category costs."""
+    return {
+        "severity": severity(share.share),
+        "lost_ns_per_step": round(share.mean_ns),
+        "share": share.share,
+    }
+
+
 def typical(shares: list[Share], least: float) -> bool:
     """Whether a category takes at least ``least`` of the mean step and of the typical step of the rank that has most."""
     return bool(shares) and shares[0].share >= least and shares[0].median_share >= least
@@ -55,8 +65,6 @@ def on_ranks(shares: list[Share]) -> str:
     """Say where a category was seen, for a sentence: nothing when the ranks are much alike."""
     if len(shares) < 2 or shares[0].mean_ns < ALIKE * shares[-1].mean_ns:
         return ""
-    from .finding import ms
-
     most, least = shares[0], shares[-1]
     return f" (rank {most.rank} most: {ms(most.mean_ns)}; rank {least.rank} least: {ms(least.mean_ns)})"
 

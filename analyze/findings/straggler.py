@@ -1,6 +1,7 @@
-"""straggler: one rank keeps the others waiting. The slowest rank is the one that waits least.
+"""straggler: one rank keeps the others waiting, and what it does meanwhile.
 
-A first version that judges by steps; matching collective by collective is the issue "Communication".
+Where collectives are matched over ranks, waiting is charged to the last arriver (view ``blame``). Where they are not,
+steps must do: the slowest rank is the one that waits least.
 """
 
 from __future__ import annotations
@@ -36,8 +37,69 @@ STRAGGLER_SQL = """
 """
 
 
+# The rank that most waiting is charged to, the share of it by cause, and in how many steps it is charged most.
+BLAME_SQL = """
+    with job as (select count(distinct step) as steps, count(distinct rank) as ranks, sum(dur_ns) as all_ns from judged),
+    by_step as (select step, late_rank, sum(wait_ns) as wait_ns from blame where late_rank is not null group by all),
+    tops as (select step, arg_max(late_rank, wait_ns) as late_rank from by_step group by step),
+    causes as (
+        select late_rank, cause, sum(exposed_ns) as ns, sum(wait_ns) as wait_ns from blame
+        where late_rank is not null group by all
+    )
+    select late_rank, (select count(*) from tops t where t.late_rank = c.late_rank) as late_steps,
+        any_value(steps) as steps, any_value(ranks) as ranks, sum(ns)::bigint as exposed_ns,
+        sum(wait_ns)::bigint as rank_ns, any_value(all_ns) / any_value(steps * ranks) as step_ns,
+        sum(ns) * any_value(ranks) / (any_value(all_ns) * (any_value(ranks) - 1)) as share,
+        arg_max(cause, ns) as cause, max(ns) filter (cause is not null) / sum(ns) as cause_share
+    from causes c, job group by late_rank having sum(ns) > 0 order by exposed_ns desc, late_rank
+"""
+
+ADVICE = {
+    "compute": "It computes longer: compare its batch (sequence lengths, samples), its operators and its device's clocks",
+    "data_wait": "It waits for its loader: see what is said about data loading, for this rank",
+    "host": "Its host is slower: look for other load on its cores, garbage collection, logging",
+    "sync": "It waits in synchronising calls: look for .item(), .cpu() or torch.cuda.synchronize() that only it makes",
+    "exposed_copy": "It copies longer: pinned memory, its place on the PCIe bus",
+    "allocator": "Its allocator calls the device: its memory is fuller than the others'",
+    "unexplained": "It stands still with nothing recorded (a sleep, a lock, I/O): profile its Python with a stack sampler",
+}
+
+
 def find(run: Run) -> Iterator[Finding]:
-    """Find a rank for which the others wait in most steps."""
+    """Find a rank that keeps the others waiting in most steps."""
+    if first_row(run.con.sql("select 1 from blame")) is not None:
+        yield from _blamed(run)
+    else:
+        yield from _least_waiting(run)
+
+
+def _blamed(run: Run) -> Iterator[Finding]:
+    row = first_row(run.con.sql(BLAME_SQL))
+    if row is None:
+        return
+    rank, late, steps, ranks, exposed, rank_ns, step, share, cause, cause_share = row
+    if ranks < 2 or share < LEAST_WAIT or by_chance(late, steps, ranks) > CHANCE:
+        return
+    lost = exposed / (steps * (ranks - 1))
+    why = f", mostly while it has more {cause.replace('_', ' ')} than the others" if cause and cause_share > 0.5 else ""
+    sql, rows = evidence(run, BLAME_SQL)
+    yield Finding(
+        "straggler",
+        f"Rank {rank} keeps the others waiting: it is the last to arrive in {late} of {steps} steps, and each other rank "
+        f"waits {ms(lost)} of a {ms(step)} step for it ({percent(share)}; {ms(rank_ns)} of rank time in all){why}.",
+        f"{ADVICE.get(cause, 'Look at what it does before its collectives: its data, its batch, its host')}. "
+        "At best the others' wait is won.",
+        sql,
+        rows,
+        confidence="high" if why and steps >= 5 else "medium",
+        severity=severity(share),
+        lost_ns_per_step=round(lost),
+        share=share,
+        rank=rank,
+    )
+
+
+def _least_waiting(run: Run) -> Iterator[Finding]:
     row = first_row(run.con.sql(STRAGGLER_SQL))
     if row is None:
         return

@@ -1,7 +1,8 @@
 -- Memory of a capture over time, from the allocator's [memory] instants.
 -- Parameters: $capture_id.
 -- Columns: capture_id, device ('cpu', 'cuda:0', ...), t_ns (ns since the epoch), step, allocated, reserved, event, size
---   (bytes, negative when freed), address (hexadecimal). Totals are NULL when this vintage does not record them.
+--   (bytes, negative when freed), address (hexadecimal). Totals are NULL when this vintage does not record them;
+--   the host's allocator reserves nothing, so that is NULL too.
 with read as (
     select
         start_ns, step, event_id,
@@ -18,7 +19,7 @@ select
     start_ns as t_ns,
     step,
     try_cast(told[3] as bigint) as allocated,
-    try_cast(told[4] as bigint) as reserved,
+    case when told[1] <> '0' then try_cast(told[4] as bigint) end as reserved,
     case when try_cast(told[5] as bigint) < 0 then 'free' else 'alloc' end as event,
     try_cast(told[5] as bigint) as size,
     case when told[6] is not null then '0x' || lower(to_hex(try_cast(told[6] as uhugeint)::uhugeint)) end as address

@@ -30,7 +30,7 @@ select
     end as kind,
     ph = 'X' as spans,
     name,
-    case when kind in ('kernel', 'copy', 'memset', 'device_annotation')
+    case when kind in ('kernel', 'copy', 'memset', 'device_annotation', 'sync')
         then coalesce(try_cast(found[4] as bigint), try_cast(pid as bigint)) end as device,
     case when kind in ('kernel', 'copy', 'memset', 'device_annotation', 'sync')
         then coalesce(found[5], found[6], regexp_replace(tid, '^stream ', '')) end as stream,

@@ -15,6 +15,7 @@ ORDER = (
     "ledger",
     "loading",
     "communication",
+    "waiting",
     "memory",
     "work",
     "timeline",

@@ -49,6 +49,10 @@ class FakeRun:
         )
         self.con.execute(
             """
+            alter table collectives add column match bigint;
+            alter table collectives add column late_rank bigint;
+            alter table collectives add column late_certain boolean;
+            create table blame (late_rank bigint, cause varchar, rank bigint, step bigint, wait_ns bigint, exposed_ns bigint);
             alter table batches add column source varchar default 'profiler';
             create view counted as select distinct rank, capture from steps where capture is not null;
             create view judged as select rank, capture, step, dur_ns from steps

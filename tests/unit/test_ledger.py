@@ -112,6 +112,14 @@ def test_a_cpu_only_step(run_of):
     assert run.sql("select count(*) from device_time").fetchall() == [(0,)]
 
 
+def test_collectives_that_are_only_enqueued_are_not_zero(run_of):
+    """Without device work and without a CPU backend's spans nobody knows what the collective took."""
+    local = [step(0, 1000, 100), span("cpu_op", "aten::mm", 1010, 50)]
+    assert ledger(run_of(local))[0, "exposed_comm"] == 0
+    enqueue = span("user_annotation", "nccl:all_reduce", 1070, 10)
+    assert (0, "exposed_comm") not in ledger(run_of([*local, enqueue]))
+
+
 def test_physics(run_of):
     """An overrun is clipped, untimed kernels count in nothing, an early kernel and an orphan are flagged."""
     events = [
@@ -169,6 +177,12 @@ def test_classes_by_evidence(run_of):
         (4, "communication"),
         (5, "compute"),
     ]
+
+
+def test_args_keep_what_has_no_column_and_are_null_without(run_of):
+    events = [step(0, 1000, 100), *launch(1, 1010, 1020, 50, grid=[1, 2, 3])]
+    rows = run_of(events).sql("select kind, args from events order by event_id").fetchall()
+    assert rows == [("step", None), ("runtime", None), ("kernel", '{"grid":[1,2,3]}')]
 
 
 def test_operators_own_what_they_launch(run_of):

@@ -1,0 +1,108 @@
+"""Who is blamed for what, from traces to the finding, on traces whose answer is computed by hand (µs)."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepscope.api import open_run
+from stepscope.pipeline import ingest
+
+from ..support import kineto
+from ..support.kineto import launch, loader, step
+
+STEPS = 12
+
+
+def reduce(at: int, start: float, kernel: float, end: float, **meta):
+    return launch(at, start, kernel, end - kernel, "ncclDevKernel_AllReduce", stream=9, **meta)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Return a function from each rank's events of a step, and of its clock's lead, to the opened run."""
+    runs = []
+
+    def job(*ranks, leads=(0, 0, 0)):
+        for rank, (events_of, lead) in enumerate(zip(ranks, leads, strict=False)):
+            events = []
+            for at in range(STEPS):
+                start = 1000.0 + 1000 * at + 13 * at * at + lead
+                events += [step(at, start, 1000), *events_of(start, 100 * (at + 1), at)]
+            kineto.write(tmp_path / "t" / f"rank{rank}.json", events, rank=rank, world_size=len(ranks))
+        ingest(str(tmp_path / "t"), tmp_path / "run")
+        runs.append(open_run(tmp_path / "run"))
+        return runs[-1]
+
+    yield job
+    for run in runs:
+        run.close()
+
+
+def early(start, at, _):
+    return [loader(start, 1), *launch(at, start, start + 3, 600), *reduce(at + 1, start + 5, start + 603, start + 998)]
+
+
+def slow_data(start, at, _):
+    return [
+        loader(start, 390),
+        *launch(at, start + 391, start + 393, 600),
+        *reduce(at + 1, start + 400, start + 993, start + 998),
+    ]
+
+
+def slow_compute(start, at, _):
+    return [*launch(at, start, start + 3, 990), *reduce(at + 1, start + 5, start + 993, start + 998)]
+
+
+@pytest.mark.parametrize(("late", "cause"), [(slow_data, "data_wait"), (slow_compute, "compute")])
+@pytest.mark.parametrize("leads", [(0, 0, 0), (0, 50_000, 20_000)])
+def test_the_late_rank_and_its_cause(opened, late, cause, leads):
+    run = opened(early, late, early, leads=leads)
+    assert run.sql("select distinct late_rank, cause, rank, wait_ns from blame order by rank").fetchall() == [
+        (1, cause, 0, 390_000),
+        (1, cause, 2, 390_000),
+    ]
+    assert run.sql("select sum(wait_ns) from blame").fetchall() == [(390_000 * 2 * STEPS,)]
+    one = run.findings().query("kind == 'straggler'").iloc[0]
+    assert (one["rank"], one.lost_ns_per_step, one.confidence) == (1, 390_000, "high")
+    assert cause.replace("_", " ") in one.sentence
+
+
+def test_a_wandering_rank_is_no_straggler(opened):
+    def sometimes(mine):
+        return lambda start, at, number: (slow_compute if number % 3 == mine else early)(start, at, number)
+
+    run = opened(*map(sometimes, range(3)))
+    assert run.sql("select late_rank, count(distinct step) from blame group by 1 order by 1").fetchall() == [
+        (0, 4),
+        (1, 4),
+        (2, 4),
+    ]
+    assert "straggler" not in run.findings().kind.tolist()
+
+
+def test_a_missing_rank_leaves_the_split_unknown(opened, tmp_path):
+    run = opened(early, slow_compute, early)
+    run.close()
+    (tmp_path / "t" / "rank2.json").unlink()
+    ingest(str(tmp_path / "t"), tmp_path / "partial")
+    with open_run(tmp_path / "partial") as partial:
+        assert partial.sql("select count(wait_ns), count(match) from collectives").fetchall() == [(0, 2 * STEPS)]
+        rows = partial.sql("select count from quality where rule = 'collectives_unsplit'").fetchall()
+        assert rows == [(2 * STEPS,)]
+
+
+def test_ranks_out_of_step_are_told(opened):
+    def numbered(size):
+        meta = {"Collective name": "allreduce", "dtype": "Float", "Process Group Name": "0", "Group size": 2}
+
+        def events(start, at, number):
+            elements = size if number == 5 else 8
+            return reduce(at, start, start + 5, start + 900, **meta, Seq=number, **{"In msg nelems": elements})
+
+        return events
+
+    run = opened(numbered(8), numbered(16))
+    rows = run.sql("select count, sentence from quality where rule = 'collective_mismatch'").fetchall()
+    assert [count for count, _ in rows] == [1]
+    assert "first in #5 of group 0" in rows[0][1]
