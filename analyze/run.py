@@ -38,7 +38,13 @@ class Run:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.manifest = read_manifest(self.path)
-        self._tables = open_tables(self.path)
+        try:
+            self._tables = open_tables(self.path)
+        except (duckdb.Error, pa.ArrowException, OSError, OverflowError) as error:
+            why = str(error).strip().splitlines()[0]
+            raise StepscopeError(
+                f"A file of the run {self.path} is damaged ({why}). Remove that file, or ingest the traces into a new run."
+            ) from error
         self.con: duckdb.DuckDBPyConnection = self._tables.con
         self._judged = False
         self._ambiguous: list[int] | None = None  # the ranks that fit at more than one place, once ranks are matched

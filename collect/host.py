@@ -19,6 +19,7 @@ RANK_VARIABLES = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
 )
+MOST_DIGITS = 9  # of a rank: what is longer is some other number
 LOADER_SETTINGS = (
     "batch_size",
     "num_workers",
@@ -41,8 +42,9 @@ def rank_and_world() -> tuple[int, int] | None:
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
     for rank, world in RANK_VARIABLES:
-        if os.environ.get(rank, "").isdecimal() and os.environ.get(world, "").isdecimal():
-            return int(os.environ[rank]), int(os.environ[world])
+        told = os.environ.get(rank, ""), os.environ.get(world, "")
+        if all(one.isdecimal() and len(one) <= MOST_DIGITS for one in told):
+            return int(told[0]), int(told[1])
     return None
 
 

@@ -12,18 +12,16 @@ import shutil
 import socket
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from .resolve import Record, Resolved, coverage, resolve
 from .schema import CAPTURE_TABLES, SCHEMA
 from .sessions import read_sessions
-from .writer import rank_dir, table_path, write_json
+from .writer import rank_dir, read_parquet, table_path, write_json
 
 
 def known_records(run: str | os.PathLike[str]) -> list[Record]:
     """Return the records of all sources of a run, in no particular order."""
     files = sorted((Path(run) / "sources").glob("rank=*/*.parquet"))
-    return [record for file in files for record in pq.ParquetFile(file).read().to_pylist()]
+    return [record for file in files for record in read_parquet(file).to_pylist()]
 
 
 def place(run: Path, record: Record, staging: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .schema import TIMER
+from .writer import read_parquet
 
 Session = dict[str, Any]
 
@@ -32,7 +32,7 @@ def timer_files(run: Path) -> pa.Table:
 
     A session that was killed has its rows as JSON lines, the last of which may be torn.
     """
-    tables = [pq.ParquetFile(file).read() for file in sorted((run / "timer").glob("rank=*/*.parquet"))]
+    tables = [read_parquet(file) for file in sorted((run / "timer").glob("rank=*/*.parquet"))]
     finished = {file.stem for file in (run / "timer").glob("rank=*/*.parquet")}
     for file in sorted((run / "timer").glob("rank=*/*.jsonl")):
         if file.stem not in finished:

@@ -51,6 +51,18 @@ def write_parquet(table: pa.Table, path: str | os.PathLike[str]) -> None:
         pq.write_table(table, temporary, compression="zstd")
 
 
+def read_parquet(path: str | os.PathLike[str]) -> pa.Table:
+    """Return the whole of one file of a run.
+
+    Raises:
+        StepscopeError: It is no Parquet, or not all of it.
+    """
+    try:
+        return pq.ParquetFile(path).read()
+    except (pa.ArrowException, OSError) as error:
+        raise StepscopeError(f"{path} is damaged ({error}). Remove it, or ingest the traces into a new run.") from error
+
+
 def write_json(value: Any, path: str | os.PathLike[str]) -> None:
     """Write JSON with sorted keys, atomically."""
     with replacing(path) as temporary:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 
 from stepscope import StepscopeError
 from stepscope.api import open_run
+from stepscope.collect.host import rank_and_world
 from stepscope.pipeline import ingest
 
 from ..support import kineto
@@ -122,3 +124,21 @@ def test_a_full_disk_is_told_in_a_sentence(tmp_path, run):
         assert (done.returncode, "Traceback" in done.stderr, "File too large" in done.stderr) == (1, False, True), (
             done.stderr
         )
+
+
+@pytest.mark.parametrize("table", ["timer", "sources", "events", "steps"])
+def test_a_damaged_file_of_a_run_is_named(tmp_path, run, table):
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    damaged = next((copy / table).glob("rank=*/*.parquet"), copy / table / "rank=00000" / "x.parquet")
+    damaged.parent.mkdir(parents=True, exist_ok=True)
+    damaged.write_bytes(b"PAR1 and no more")
+    with pytest.raises(StepscopeError, match="damaged") as raised, open_run(copy):
+        pass
+    assert damaged.name in str(raised.value)
+
+
+def test_a_rank_in_the_environment_beyond_counting_is_none(monkeypatch):
+    monkeypatch.setenv("RANK", "9" * 30)
+    monkeypatch.setenv("WORLD_SIZE", "9" * 30)
+    assert rank_and_world() is None
