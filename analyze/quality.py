@@ -91,7 +91,9 @@ def _across_ranks(con: duckdb.DuckDBPyConnection, ambiguous: Sequence[int]) -> l
     """Say what of the collectives could not be matched, split or reconciled."""
     notes: list[Row] = []
     seen, matched, split_up = first_row(
-        con.execute("select count(*), count(match), count(wait_ns) from collectives where coalesce(op, '') not in ('send', 'recv')")
+        con.execute(
+            "select count(*), count(match), count(wait_ns) from collectives where coalesce(op, '') not in ('send', 'recv')"
+        )
     ) or (0, 0, 0)
     if split_up < seen:
         notes.append(

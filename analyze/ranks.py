@@ -75,7 +75,11 @@ def _fill(row: dict[str, Any], facts: dict[str, Any]) -> None:
         if row.get(name) is None:
             fact = facts.get(name)
             row[name] = (
-                shlex.join(fact) if name == "command" and fact else json.dumps(fact) if isinstance(fact, list | dict) else fact
+                shlex.join(fact)
+                if name == "command" and fact
+                else json.dumps(fact)
+                if isinstance(fact, list | dict)
+                else fact
             )
 
 

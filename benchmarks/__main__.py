@@ -8,7 +8,14 @@ from importlib import import_module
 
 from .result import save, show
 
-NAMES = ("load", "memory", "collector", "window", "matching", "snapshot")  # each a module here with measure() -> (figures, why skipped or '')
+NAMES = (
+    "load",
+    "memory",
+    "collector",
+    "window",
+    "matching",
+    "snapshot",
+)  # each a module here with measure() -> (figures, why skipped or '')
 
 
 def main() -> None:
