@@ -81,8 +81,14 @@ def watch(
     Returns:
         An iterable of the same batches in the same order.
     """
+    _check(window)
     run = Path(out).absolute()
     return Watched(loader, lambda: _shared(run, window, keep_raw))
+
+
+def _check(window: Window | None) -> None:
+    if window is not None and not isinstance(window, Window):
+        raise TypeError(f"window is {window!r}; give stepscope.every(200, active=3), or None for no windows")
 
 
 def _shared(run: Path, window: Window | None, keep_raw: bool) -> Session:
@@ -109,6 +115,7 @@ class profile:
     """
 
     def __init__(self, out: str | os.PathLike[str], window: Window | None = DEFAULT, keep_raw: bool = False) -> None:
+        _check(window)
         self._make = lambda: Session(out, window, keep_raw, bounds="call")
         self._session: Session | None = None
 

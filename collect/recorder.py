@@ -56,9 +56,9 @@ class Recorder:
         from torch.profiler import ProfilerActivity, profile
 
         others.notice()
-        if others.at_work():
+        if others.in_use():
             if not self._told:
-                logger.warning("The job is using torch.profiler itself: Stepscope opens no window meanwhile.")
+                logger.warning("The job is using torch.profiler itself: Stepscope opens no more windows in it.")
             self._told = True
             return
         activities = [ProfilerActivity.CPU]

@@ -313,3 +313,12 @@ def test_what_the_loop_computes_is_bit_identical(tmp_path, workers) -> None:
     collected = train(lambda data: stepscope.watch(data, tmp_path, window=stepscope.every(4, active=2, first=1)))
     assert collected == bare
     assert len(timer(tmp_path)) == 32
+
+
+def test_a_window_that_is_none_is_refused_before_the_loop(tmp_path) -> None:
+    for make in (
+        lambda: stepscope.watch([1], tmp_path / "run", window=5),
+        lambda: stepscope.profile(tmp_path / "run", window=5),
+    ):
+        with pytest.raises(TypeError, match="stepscope.every"):
+            make()
