@@ -18,8 +18,14 @@ _preparing_ours = False
 _give_way: Callable[[], Any] | None = None  # ends our window, while we have one
 
 
+def begin() -> None:
+    """Begin a session: what the job profiled before is over."""
+    global _used
+    _used = False
+
+
 def in_use() -> bool:
-    """Tell whether the job has used torch.profiler: from then on it is the job's alone.
+    """Tell whether the job has used torch.profiler in this session: from then on it is the job's alone.
 
     Windows of ours between the job's own crash some processes inside torch 2.13 (a quarter of the runs of
     ``test_a_script_that_profiles_itself_keeps_its_traces``), so one use is enough.

@@ -32,6 +32,7 @@ class Recorder:
 
     def __init__(self, run: Path, origin: Callable[[], dict[str, Any]], done: Callable[[Path], None]) -> None:
         self.dead = False
+        others.begin()
         self.recording = False
         self._run = run
         self._origin = origin

@@ -223,7 +223,7 @@ def test_trigger_file_opens_a_window(tmp_path, monkeypatch) -> None:
 
 
 def test_the_jobs_own_profiler_goes_first(tmp_path, caplog) -> None:
-    """Its schedule warms up, records and stops across our windows; neither disturbs the other."""
+    """Its schedule warms up, records and stops where our windows would be: it is left alone."""
     recorded = []
     schedule = torch.profiler.schedule(wait=1, warmup=2, active=2, repeat=2)
     with (
@@ -237,7 +237,7 @@ def test_the_jobs_own_profiler_goes_first(tmp_path, caplog) -> None:
     assert len(recorded) == 2
     assert min(recorded) >= 2
     assert len(timer(tmp_path)) == 40
-    assert traces(tmp_path), "between the job's own windows there is room for ours"
+    assert traces(tmp_path) == []  # windows of ours between the job's own have crashed inside torch
     assert caplog.text.count("is using torch.profiler itself") == 1
 
 
@@ -320,5 +320,5 @@ def test_a_window_that_is_none_is_refused_before_the_loop(tmp_path) -> None:
         lambda: stepscope.watch([1], tmp_path / "run", window=5),
         lambda: stepscope.profile(tmp_path / "run", window=5),
     ):
-        with pytest.raises(TypeError, match="stepscope.every"):
+        with pytest.raises(TypeError, match=r"stepscope\.every"):
             make()
