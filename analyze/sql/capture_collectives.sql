@@ -25,21 +25,27 @@ found as (
         case when e.kind = 'collective' then e.args else scope.args end as scope_args
     from collective_events e left join scopes scope on scope.event_id = e.parent_id
 ),
+ops as (  -- a few texts stand for thousands of collectives, and patterns are dear
+    select text, list_filter(
+        getvariable('collective_ops'), lambda one: regexp_matches(text, '(?i)' || one.pattern)
+    )[1].op as op
+    from (
+        select meta[1] as text from found union select scope_name from found union select name from found
+    ) where text is not null
+),
 named as (
     select
-        *,
-        list_filter(list_transform(
-            if(meta[1] is null, [scope_name, name], [meta[1]]),
-            lambda text: list_filter(
-                getvariable('collective_ops'), lambda one: regexp_matches(text, '(?i)' || one.pattern)
-            )[1].op
-        ), lambda told: told is not null)[1] as op,
+        found.*,
+        case when meta[1] is not null then told.op else coalesce(scoped.op, called.op) end as op,
         greatest(try_cast(meta[3] as bigint), try_cast(meta[4] as bigint)) as told_elements,
         json_extract_string(scope_args, '$."Input type"[0]') as input_type,
         list_sum(list_transform(
             try_cast(json_extract(scope_args, '$."Input Dims"') as bigint[][]), lambda dims: list_product(dims)
         )) as input_elements
     from found
+    left join ops told on told.text = meta[1]
+    left join ops scoped on scoped.text = scope_name
+    left join ops called on called.text = name
 ),
 sized as (
     select
