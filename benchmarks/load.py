@@ -36,7 +36,9 @@ def read(trace, folder):
 
 def events(trace, folder):
     with duckdb.connect(config={"memory_limit": MEMORY_LIMITS[0]}) as con:
-        build_capture(con, 1, load(trace, con).base_ns, folder / "events.parquet")
+        loaded = load(trace, con)
+        con.execute(f"set memory_limit = '{MEMORY_LIMITS[1]}'")  # as the pipeline does for a trace of this size
+        build_capture(con, 1, loaded.base_ns, folder / "events.parquet")
 
 def whole(trace, folder):
     ingest(trace, folder / "run")

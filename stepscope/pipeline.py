@@ -27,7 +27,7 @@ import pyarrow as pa
 from . import __version__
 from .analyze.derive import derive, quality_table
 from .analyze.memory_source import memory_source
-from .ingest.capture import Capture, Rule, build_capture
+from .ingest.capture import AT_ONCE, Capture, Rule, build_capture
 from .ingest.discover import Found, discover
 from .ingest.errors import StepscopeError
 from .ingest.hashing import content_hash
@@ -223,6 +223,8 @@ def _read(
         record = _record(found, loaded)
         return record, None if loaded.no_trace else {**tables, "quality": _problems(loaded, record)}
     loaded = load(found.source, con, generic=generic)
+    if loaded.events <= AT_ONCE:
+        con.execute(f"set memory_limit = '{MEMORY_LIMITS[1]}'")  # so few need no more, and spilling would cost them time
     record = _record(found, loaded)
     if loaded.verdict == "quarantined":
         unlisted = loaded.no_trace and not found.named
