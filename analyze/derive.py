@@ -13,7 +13,7 @@ from .bandwidth import bandwidths
 from .device_time import device_time
 from .ledger import sweep_capture
 from .memory_tables import memory_tables
-from .trace_memory import trace_memory
+from .trace_memory import too_large, trace_memory
 
 
 def derive(capture: Capture, source: str) -> dict[str, pa.Table]:
@@ -95,6 +95,11 @@ def _quality(capture: Capture, source: str, tables: dict[str, pa.Table]) -> pa.T
                 "No kernel, copy or memset is in the trace: device questions have no answer.",
             )
         )
+    if len(tables["memory"]) and too_large(capture):
+        why = (
+            "What was alive at the peak is not told: the capture is too large to be replayed. Record a shorter window."
+        )
+        rows.append(("memory_not_attributed", len(tables["memory"]), None, why))
     if any(step.source == "window" for step in capture.steps):
         rows.append(
             (

@@ -19,6 +19,7 @@ from .replay import Ints, replay
 _OPTIMIZER = ("Optimizer.step#", "Optimizer.zero_grad#")
 _BACKWARD = "autograd::engine::evaluate_function"
 _ACCUMULATE = "torch::autograd::AccumulateGrad"
+MOST_SPANS = 250_000  # host spans of a capture whose allocations are attributed: the replay holds them all in memory
 
 
 class Callers:
@@ -73,15 +74,21 @@ def _phase(name: str, kind: str, around: str) -> str:
     return around or ("forward" if kind == "operator" else "")
 
 
+def too_large(capture: Capture) -> bool:
+    """Whether a capture has more host spans than the attribution of its memory takes."""
+    spans = capture.scalar("select count(*) from events where kind in ('operator', 'annotation', 'dataloader', 'step')")
+    return bool(spans > MOST_SPANS)
+
+
 def trace_memory(capture: Capture, events: pa.Table) -> list[Memory]:
-    """Return the memory of a capture's devices.
+    """Return the memory of a capture's devices; nothing for a capture that is too large.
 
     Args:
         capture: The capture.
         events: Its table ``memory``.
     """
     con = capture.con
-    if not len(events):
+    if not len(events) or too_large(capture):
         return []
     callers = Callers(con.sql(sql("capture_memory_callers", __package__)).to_arrow_table())
     thread = con.sql(sql("capture_memory_threads", __package__)).to_arrow_table()["thread"].to_pylist()
