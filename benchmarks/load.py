@@ -31,14 +31,12 @@ from stepscope.pipeline import MEMORY_LIMITS, ingest
 import stepscope.reports.html
 
 def read(trace, folder):
-    with duckdb.connect(config={"memory_limit": MEMORY_LIMITS[0]}) as con:
+    with duckdb.connect(config={"memory_limit": MEMORY_LIMITS[1]}) as con:
         load(trace, con)
 
 def events(trace, folder):
-    with duckdb.connect(config={"memory_limit": MEMORY_LIMITS[0]}) as con:
-        loaded = load(trace, con)
-        con.execute(f"set memory_limit = '{MEMORY_LIMITS[1]}'")  # as the pipeline does for a trace of this size
-        build_capture(con, 1, loaded.base_ns, folder / "events.parquet")
+    with duckdb.connect(config={"memory_limit": MEMORY_LIMITS[1]}) as con:
+        build_capture(con, 1, load(trace, con).base_ns, folder / "events.parquet")
 
 def whole(trace, folder):
     ingest(trace, folder / "run")

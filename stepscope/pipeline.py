@@ -27,7 +27,7 @@ import pyarrow as pa
 from . import __version__
 from .analyze.derive import derive, quality_table
 from .analyze.memory_source import memory_source
-from .ingest.capture import AT_ONCE, Capture, Rule, build_capture
+from .ingest.capture import Capture, Rule, build_capture
 from .ingest.discover import Found, discover
 from .ingest.errors import StepscopeError
 from .ingest.hashing import content_hash
@@ -42,6 +42,7 @@ from .ingest.writer import create_run, write_parquet
 # Of one task's DuckDB, tried in this order. With the first, Python and Arrow beside it, a task stays under 400 MB; a
 # trace whose queries cannot spill enough gets more.
 MEMORY_LIMITS = ("112MB", "512MB", "4GB")
+SMALL = 8 << 20  # bytes of a file that begins with the second limit: it needs little, and spilling would cost it time
 THREADS = 2  # of one task's DuckDB at most: each holds buffers of its own, and more make a trace hardly faster
 
 
@@ -190,7 +191,8 @@ def _read_frugally(
     found: Found, staging: Path, generic: bool, threads: int
 ) -> tuple[Record, dict[str, pa.Table] | None]:
     """Read a source with as little memory as does."""
-    for limit in MEMORY_LIMITS[:-1]:
+    small = os.path.exists(found.source) and os.path.getsize(found.source) <= SMALL
+    for limit in MEMORY_LIMITS[1 if small else 0 : -1]:
         try:
             with _frugal(staging, threads, limit) as con:
                 return _read(con, found, staging, generic)
@@ -223,8 +225,6 @@ def _read(
         record = _record(found, loaded)
         return record, None if loaded.no_trace else {**tables, "quality": _problems(loaded, record)}
     loaded = load(found.source, con, generic=generic)
-    if loaded.events <= AT_ONCE:
-        con.execute(f"set memory_limit = '{MEMORY_LIMITS[1]}'")  # so few need no more, and spilling would cost them time
     record = _record(found, loaded)
     if loaded.verdict == "quarantined":
         unlisted = loaded.no_trace and not found.named

@@ -67,7 +67,7 @@ def test_a_capture_put_together_in_stretches_is_the_same(tmp_path, monkeypatch):
 
 
 def test_a_trace_that_needs_more_memory_gets_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("stepscope.pipeline.MEMORY_LIMITS", ("1MB", "512MB"))
+    monkeypatch.setattr("stepscope.pipeline.MEMORY_LIMITS", ("1MB", "2MB", "512MB"))
     ingest(kineto.write(tmp_path / "rank0.json", kineto.training(2000)), tmp_path / "run")
     with open_run(tmp_path / "run") as run:
         assert run.sql("select count(*) from steps").fetchall() == [(2000,)]
