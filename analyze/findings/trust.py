@@ -84,7 +84,7 @@ def _nothing_wrong(run: Run) -> Finding:
         sentence = "Nothing wrong in the always-on rows: no loader wait above 1 % of the step. No window shows what is inside a step."
     else:
         where = "the device's" if has_device_work(run) else "the operators'"
-        sentence = f"Nothing wrong: the mean step of {ms(step)} is {where} own work; no cause that Stepscope knows takes 1 % of it or more."
+        sentence = f"Nothing wrong: the mean step of {ms(step)} is {where} own work; no cause that Stepscope knows is worth a finding."
     return Finding(
         "nothing_wrong",
         sentence,
