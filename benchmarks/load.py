@@ -102,7 +102,13 @@ def measure() -> tuple[list[Figure], str]:
     servers = {"ours": Server(sys.executable, OURS), "theirs": Server(PEER_VENV / "bin" / "python", THEIRS)}
     seconds: dict[str, list[float]] = defaultdict(list)
     for turn in range(ROUNDS + 1):
-        for task, who in (("read", "ours"), ("events", "ours"), ("hta", "theirs"), ("ingest", "ours"), ("page", "ours")):
+        for task, who in (
+            ("read", "ours"),
+            ("events", "ours"),
+            ("hta", "theirs"),
+            ("ingest", "ours"),
+            ("page", "ours"),
+        ):
             took = servers[who].seconds(task, TRACE)
             if turn:  # the first turn warms up
                 seconds[task].append(took)
