@@ -18,6 +18,7 @@ from ..ingest.resolve import Resolved, resolve
 from ..ingest.schema import CAPTURE_TABLES, SOURCES
 from ..ingest.sessions import Session, read_sessions, timer_files
 from ..ingest.writer import table_path
+from .lineage import create_lineage
 from .ranks import RANKS, rank_rows
 
 CAPTURES = pa.schema(
@@ -113,6 +114,7 @@ def open_tables(run: Path) -> RunTables:
         table = _FILES_OF.get(view, view)
         con.execute(f"create view {view} as {query.format(files=_files(con, run, table, resolved))}")
     _timer(con, run)
+    create_lineage(con, run, sessions)
     con.execute(_LAYERED)
     _sources(con, resolved)
     _register(con, "ranks", rank_rows(con, resolved, sessions), RANKS)
