@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 LAYERS = 496
-EVENTS_PER_STEP = 6 * LAYERS + 14
+EVENTS_PER_STEP = 6 * LAYERS + 16
 BASE_NS = 1_790_857_026_000_000_000
 FIRST_US = 5_273_910_205_100
 STEP_US = 12_800

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 from time import perf_counter
 
 import torch
@@ -17,14 +18,15 @@ def training_step(target_seconds: float = 0.005) -> tuple[Step, list[torch.Tenso
     rows = 32
     while True:
         step, batches = _of_size(rows)
-        for batch in batches[:20]:
-            step(batch)
-        begun = perf_counter()
-        for batch in batches:
-            step(batch)
-        if (took := (perf_counter() - begun) / len(batches)) >= 0.9 * target_seconds:
+        if (took := median(_seconds(step, batch) for batch in batches)) >= 0.9 * target_seconds:
             return step, batches
         rows = int(rows * min(2, max(1.1, target_seconds / took)))
+
+
+def _seconds(step: Step, batch: torch.Tensor) -> float:
+    begun = perf_counter()
+    step(batch)
+    return perf_counter() - begun
 
 
 def _of_size(rows: int) -> tuple[Step, list[torch.Tensor]]:

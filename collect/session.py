@@ -17,6 +17,7 @@ from time import perf_counter_ns
 from typing import Any, Literal
 
 from .. import __version__
+from ..ingest.errors import StepscopeError
 from ..ingest.writer import create_run, rank_dir, write_json
 from . import host, others
 from .convert import Converter
@@ -58,6 +59,7 @@ class Session:
         stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(started // 10**9))
         self.id = f"{stamp}-{os.getpid()}-{secrets.token_hex(3)}"
         self.dead = False
+        self._out = os.fspath(out)
         self.run = Path(out).absolute()
         self.bounds = bounds
         self.steps = Steps()
@@ -91,6 +93,10 @@ class Session:
         # Unlike atexit's, it also runs at the end of multiprocessing's children, in which mp.spawn trains.
         self._finalizer = util.Finalize(None, self.close, exitpriority=10)
         _open.add(self)
+        if "://" in self._out:
+            raise StepscopeError(
+                f"A run is recorded into a local directory, not to {self._out}. Copy it there afterwards."
+            )
         create_run(self.run, __version__)
         if self._window is not None:
             self._requests.listen()

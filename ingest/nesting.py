@@ -6,7 +6,6 @@ The input is streamed in the order (thread, start, longest first), so memory hol
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -33,19 +32,10 @@ _OPERATOR, _ANNOTATION, _LOADER, _COMMUNICATES, _RUNTIME = 1, 2, 4, 8, 16  # bit
 _NONE = -1
 
 
-class _Open(NamedTuple):
-    """An event that later ones may lie in; operator, scope and loader count the event itself."""
-
-    end: int
-    event: int
-    operator: int
-    scope: int
-    communicates: bool
-    loader: bool
-    role: int
-
-
-_NOTHING = _Open(np.iinfo(np.int64).max, _NONE, _NONE, _NONE, False, False, 0)  # encloses everything
+# An event that later ones may lie in: (end, event, operator, scope, communicates, in_loader, role), where operator, scope
+# and loader count the event itself. Plain tuples: a hundred thousand of them are made for a second of training.
+_Open = tuple[int, int, int, int, bool, bool, int]
+_NOTHING: _Open = (np.iinfo(np.int64).max, _NONE, _NONE, _NONE, False, False, 0)  # encloses everything
 
 
 def nest(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
@@ -72,13 +62,13 @@ def nest(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa
                 done += inner.items()
                 inner.clear()
                 current = thread
-            while stack and stack[-1].end <= start:
-                ended = stack.pop()
-                if ended.event in inner:
-                    done.append((ended.event, inner.pop(ended.event)))
+            while stack and stack[-1][0] <= start:
+                ended = stack.pop()[1]
+                if ended in inner:
+                    done.append((ended, inner.pop(ended)))
             around = stack[-1] if stack else _NOTHING
-            if around.end < end:
-                around = next((one for one in reversed(stack) if one.end >= end), _NOTHING)
+            if around[0] < end:
+                around = next((one for one in reversed(stack) if one[0] >= end), _NOTHING)
             _, parent, operator, scope, communicates, loader, outer_role = around
             rows.append((parent, operator, scope, communicates, loader))
             if operator != _NONE and (role & _OPERATOR or (role & _RUNTIME and not outer_role & _RUNTIME)):
@@ -87,7 +77,7 @@ def nest(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa
                 operator = event
             if role & (_OPERATOR | _ANNOTATION):
                 scope, communicates = event, bool(role & _COMMUNICATES)
-            stack.append(_Open(end, event, operator, scope, communicates, loader or bool(role & _LOADER), role))
+            stack.append((end, event, operator, scope, communicates, loader or bool(role & _LOADER), role))
         yield _nesting(batch.column("event_id"), rows), _inner(done)
     yield _nesting(pa.array([], pa.int64()), []), _inner(list(inner.items()))
 

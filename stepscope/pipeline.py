@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import socket
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
@@ -20,12 +21,14 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import duckdb
+import fsspec
 import pyarrow as pa
 
 from . import __version__
 from .analyze.derive import derive, quality_table
 from .ingest.capture import Capture, Rule, build_capture
 from .ingest.discover import Found, discover
+from .ingest.errors import StepscopeError
 from .ingest.hashing import content_hash
 from .ingest.identity import finished_steps, identity
 from .ingest.load import Loaded, load
@@ -35,7 +38,9 @@ from .ingest.rows import first_row
 from .ingest.schema import SOURCES
 from .ingest.writer import create_run, write_parquet
 
-MEMORY_LIMIT = "112MB"  # of one task's DuckDB; with Python and Arrow beside it a task stays under 400 MB
+# Of one task's DuckDB, tried in this order. With the first, Python and Arrow beside it, a task stays under 400 MB; a
+# trace whose queries cannot spill enough gets more.
+MEMORY_LIMITS = ("112MB", "512MB", "4GB")
 THREADS = 2  # of one task's DuckDB at most: each holds buffers of its own, and more make a trace hardly faster
 
 
@@ -43,7 +48,7 @@ THREADS = 2  # of one task's DuckDB at most: each holds buffers of its own, and 
 class Ingested:
     """What one call of ``ingest`` did."""
 
-    run: Path
+    run: str  # its directory or URI
     records: list[Record]  # of the sources that were new or changed
     unchanged: int
 
@@ -60,7 +65,7 @@ def ingest(
 
     Args:
         traces: Files, directories, globs or fsspec URIs, one or several.
-        out: The run directory.
+        out: The run directory, or an fsspec URI.
         generic: Accept Chrome traces that are not Kineto's.
         executor: Where the map tasks run; a process pool by default, this process for a single source.
             ``dask.distributed``'s ``client.get_executor()`` works too.
@@ -71,7 +76,18 @@ def ingest(
     """
     wanted = [traces] if isinstance(traces, (str, os.PathLike)) else traces
     found = discover([os.fspath(one) for one in wanted])
-    run = create_run(out, __version__)
+    with _local(os.fspath(out)) as folder:
+        done = _ingest(found, create_run(folder, __version__), generic, executor, progress)
+    return Ingested(os.fspath(out), done.records, done.unchanged)
+
+
+def _ingest(
+    found: list[Found],
+    run: Path,
+    generic: bool,
+    executor: Executor | None,
+    progress: Callable[[int, int], None] | None,
+) -> Ingested:
     sweep_staging(run)
     known = {(one["source"], one["sha256"]) for one in known_records(run)}
     fresh = [one for one in found if (one.source, content_hash(one.source)) not in known]
@@ -84,7 +100,25 @@ def ingest(
             if progress:
                 progress(done, len(fresh))
     refresh_manifest(run, __version__)
-    return Ingested(run, sorted(records, key=lambda one: one["source"]), len(found) - len(fresh))
+    return Ingested(str(run), sorted(records, key=lambda one: one["source"]), len(found) - len(fresh))
+
+
+@contextmanager
+def _local(out: str) -> Iterator[Path]:
+    """Yield a run's directory; a run at a URI is fetched, added to, and put back."""
+    if "://" not in out:
+        yield Path(out)
+        return
+    try:
+        fs, root = fsspec.core.url_to_fs(out)
+        with tempfile.TemporaryDirectory(prefix="stepscope-run-") as temporary:
+            if fs.exists(f"{root.rstrip('/')}/run.json"):
+                fs.get(f"{root.rstrip('/')}/", f"{temporary}/", recursive=True)
+            yield Path(temporary)
+            shutil.rmtree(Path(temporary) / ".staging", ignore_errors=True)
+            fs.put(f"{temporary}/", f"{root.rstrip('/')}/", recursive=True)
+    except (OSError, ValueError, ImportError) as error:
+        raise StepscopeError(f"Cannot write the run at {out}: {error}.") from error
 
 
 def pending_traces(run: str | os.PathLike[str]) -> list[str]:
@@ -125,8 +159,14 @@ def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
     staging = run / ".staging" / f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     staging.mkdir(parents=True)
     try:
-        with _frugal(staging, threads) as con:
-            record, tables = _read(con, found, staging, generic)
+        for limit in MEMORY_LIMITS:
+            try:
+                with _frugal(staging, threads, limit) as con:
+                    record, tables = _read(con, found, staging, generic)
+                break
+            except duckdb.OutOfMemoryException:
+                if limit == MEMORY_LIMITS[-1]:
+                    raise
         if tables is None:
             shutil.rmtree(staging)
             return record, None
@@ -141,13 +181,14 @@ def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
 
 
 @contextmanager
-def _frugal(staging: Path, threads: int) -> Iterator[duckdb.DuckDBPyConnection]:
+def _frugal(staging: Path, threads: int, limit: str) -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection that spills beyond its memory limit, while Arrow gives back what it no longer needs."""
     pool = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:
-        with duckdb.connect(config={"threads": threads, "memory_limit": MEMORY_LIMIT}) as con:
+        with duckdb.connect(config={"threads": threads, "memory_limit": limit}) as con:
             con.execute(f"set temp_directory = '{str(staging / 'spill').replace(chr(39), chr(39) * 2)}'")
+            con.execute("set enable_progress_bar = false")  # DuckDB shows its own in a prompt
             yield con
     finally:
         pa.set_memory_pool(pool)

@@ -7,9 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from stepscope.api import Run, open_run
 from stepscope.pipeline import ingest
+
+settings.register_profile("stepscope", deadline=None)  # how long an example takes is no property
+settings.load_profile("stepscope")
 
 SHARED = Path(__file__).parents[2] / "shared" / "traces"
 

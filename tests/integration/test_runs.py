@@ -14,6 +14,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow.parquet as pq
 import pytest
 
 from stepscope import StepscopeError
@@ -46,6 +47,30 @@ def test_the_same_input_gives_the_same_bytes_and_again_costs_nothing(tmp_path):
     kineto.write(tmp_path / "traces" / "rank1.json", kineto.training(5), rank=1, world_size=3)
     changed = ingest(str(tmp_path / "traces"), tmp_path / "a")
     assert [record["claimed_rank"] for record in changed.records] == [1]
+
+
+def test_a_capture_put_together_in_stretches_is_the_same(tmp_path, monkeypatch):
+    """Large captures are written piece by piece: rows, their order and every table stay what they were."""
+    trace = kineto.write(tmp_path / "rank0.json", kineto.training(60))
+    ingest(trace, tmp_path / "whole")
+    monkeypatch.setattr("stepscope.ingest.capture.AT_ONCE", 50)
+    monkeypatch.setattr("stepscope.ingest.capture.STRETCH", 37)
+    ingest(trace, tmp_path / "pieces")
+    with open_run(tmp_path / "whole") as whole, open_run(tmp_path / "pieces") as pieces:
+        rows = [run.sql("from events order by event_id").fetchall() for run in (whole, pieces)]
+        assert rows[0] == rows[1]
+    for run in ("whole", "pieces"):
+        (file,) = (tmp_path / run / "events").rglob("*.parquet")
+        assert pq.read_table(file)["event_id"].to_pylist() == list(range(len(kineto.training(60))))
+    same = {path: digest for path, digest in fingerprint(tmp_path / "whole").items() if not path.startswith("events")}
+    assert {path: digest for path, digest in fingerprint(tmp_path / "pieces").items() if path in same} == same
+
+
+def test_a_trace_that_needs_more_memory_gets_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("stepscope.pipeline.MEMORY_LIMITS", ("1MB", "512MB"))
+    ingest(kineto.write(tmp_path / "rank0.json", kineto.training(2000)), tmp_path / "run")
+    with open_run(tmp_path / "run") as run:
+        assert run.sql("select count(*) from steps").fetchall() == [(2000,)]
 
 
 def test_coverage_names_the_missing(tmp_path):
@@ -207,3 +232,15 @@ def test_uris_are_read_and_runs_opened_from_them(tmp_path):
     memory.put(str(tmp_path / "run") + "/", "/bucket/run/", recursive=True)
     with open_run("memory://bucket/run") as run:
         assert run.sql("select count(*) from steps").fetchall() == [(4,)]
+
+
+def test_a_run_at_a_uri_is_made_and_added_to():
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    for rank in range(2):
+        memory.pipe(f"/here/rank{rank}.json", kineto.document(kineto.training(), rank=rank, world_size=2).encode())
+        ingest(f"memory://here/rank{rank}.json", "memory://made/run")
+    with open_run("memory://made/run") as run:
+        assert run.coverage() == "2 of 2 ranks"
+        assert run.sql("select count(*) from steps").fetchall() == [(8,)]

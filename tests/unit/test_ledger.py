@@ -171,6 +171,12 @@ def test_classes_by_evidence(run_of):
     ]
 
 
+def test_args_keep_what_has_no_column_and_are_null_without(run_of):
+    events = [step(0, 1000, 100), *launch(1, 1010, 1020, 50, grid=[1, 2, 3])]
+    rows = run_of(events).sql("select kind, args from events order by event_id").fetchall()
+    assert rows == [("step", None), ("runtime", None), ("kernel", '{"grid":[1,2,3]}')]
+
+
 def test_operators_own_what_they_launch(run_of):
     events = [
         step(0, 1000, 1000),
