@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .run import Run
 
 TRUSTED = 0.10  # a replay that is further off than this says that the model does not hold here
-BATCHES = 2000  # of a pass that are modelled: the last ones
+BATCHES = 2000  # that are modelled, at least, where there are as many: the last ones, of a pass no more
 OWN = 0.7  # of the cores kept busy, from which on the job's threads are in each other's way
 LEAST = 8  # batches after the first ones without which there is nothing steady to speak of
 SWEEP = (0, 1, 2, 3, 4, 6, 8, 12, 16)
@@ -44,6 +44,7 @@ class Batch:
     fetch: Cost
     storage_ns: float | None  # None: the system does not tell
     work: Cost
+    row: dict[str, Any]  # of the table lineage, as measured
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,8 @@ def measure(run: Run, rank: int | None = None) -> Measured:
     kept = [steps[-BATCHES:] for steps in passes.values() if len(steps) >= LEAST + _first(steps[0])]
     if not kept:
         raise StepscopeError(f"{run.path} follows too few batches of a loader to tell its steady step. Record more.")
+    while len(kept) > 1 and sum(map(len, kept[1:])) >= BATCHES:
+        kept.pop(0)
     first = kept[0][0]
     loader = Loader(first["workers"], first["prefetch"] or 2, first["in_order"], first["share_of_cores"] or math.inf)
     rows_kept = [one for steps in kept for one in steps]
@@ -92,7 +95,7 @@ def measure(run: Run, rank: int | None = None) -> Measured:
     own = _demand(kept) > OWN * loader.cores
     batches = [[_batch(one, own) for one in steps] for steps in kept]
     recorded = fmean(_steady([one["asked_ns"] for one in steps], _first(first)) for steps in kept)
-    return Measured(first["rank"], loader, batches, recorded, _predict(batches, loader))
+    return Measured(first["rank"], loader, batches, recorded, simulated(batches, loader))
 
 
 def predict(
@@ -127,7 +130,7 @@ def predict(
         in_order=loader.in_order if in_order is None else in_order,
     )
     passes = [[_changed(one, cache_hit, cache, storage_speed) for one in steps] for steps in measured.passes]
-    found = _predict(passes, changed)
+    found = simulated(passes, changed)
     return replace(found, error_ns=math.hypot(found.error_ns, measured.error * found.step_ns))
 
 
@@ -136,10 +139,11 @@ def sweep(measured: Measured, workers: Iterable[int] = SWEEP) -> list[Prediction
     return [predict(measured, workers=n) for n in workers]
 
 
-_COLUMNS = (
-    "rank loader pass workers prefetch in_order fetch_ns cpu_ns runq_ns blocked_ns read_bytes fetch_end_ns asked_ns "
-    "got_ns work_ns work_cpu_ns work_runq_ns share_of_cores"
-).split()
+_COLUMNS = [
+    *("rank", "loader", "pass", "workers", "prefetch", "in_order", "worker", "fetch_ns", "cpu_ns", "runq_ns"),
+    *("blocked_ns", "read_bytes", "slowest", "slowest_ns", "collate_ns", "fetch_end_ns", "asked_ns", "got_ns"),
+    *("work_ns", "work_cpu_ns", "work_runq_ns", "share_of_cores"),
+]
 
 # Batches without a whole record (the last of a pass has no work yet) are of no use to the model.
 _ROWS = f"""
@@ -176,7 +180,7 @@ def _batch(row: dict[str, Any], own: bool) -> Batch:
     work = max(row["work_ns"] - (row["work_runq_ns"] or 0) * own, 1)
     storage = None if row["read_bytes"] is None else row["blocked_ns"] if row["read_bytes"] else 0
     cpu = row["cpu_ns"] or 0
-    return Batch(Cost(fetch, min(cpu / fetch, 1.0)), storage, Cost(work, (row["work_cpu_ns"] or 0) / work))
+    return Batch(Cost(fetch, min(cpu / fetch, 1.0)), storage, Cost(work, (row["work_cpu_ns"] or 0) / work), row)
 
 
 def _handover(rows: list[dict[str, Any]]) -> dict[str, float]:
@@ -207,7 +211,7 @@ def _changed(batch: Batch, cache_hit: float, cache: Cache, storage_speed: float)
     return replace(batch, fetch=Cost(left, busy / left))
 
 
-def _predict(passes: list[list[Batch]], loader: Loader) -> Prediction:
+def simulated(passes: list[list[Batch]], loader: Loader) -> Prediction:
     """Return the mean steady step, its interval twice the standard error over eight stretches of it."""
     first = max(1, loader.workers * loader.prefetch)
     steps: list[float] = []

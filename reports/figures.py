@@ -92,6 +92,7 @@ def loader_lanes(rows: Rows) -> str:
         waits = [((row["asked_ns"] - zero) / 1e6, (row["got_ns"] - row["asked_ns"]) / 1e6) for row in rows]
         axes.broken_barh(waits, (-0.36, 0.72), color=TONES["data_wait"].light, ec="none")
         names = {at: "the loop itself" if worker is None else f"worker {worker}" for worker, at in lanes.items()}
+        axes.set_axisbelow(True)
         axes.set_yticks([0, *names], labels=["the loop waits", *names.values()])
         axes.set_xlabel("ms")
 
