@@ -91,7 +91,8 @@ def measure(run: Run, rank: int | None = None) -> Measured:
     first = kept[0][0]
     loader = Loader(first["workers"], first["prefetch"] or 2, first["in_order"], first["share_of_cores"] or math.inf)
     rows_kept = [one for steps in kept for one in steps]
-    loader = replace(loader, **_handover(rows_kept))
+    take, transfer = _handover(rows_kept)
+    loader = replace(loader, take_ns=take, transfer_ns=transfer)
     own = _demand(kept) > OWN * loader.cores
     batches = [[_batch(one, own) for one in steps] for steps in kept]
     recorded = fmean(_steady([one["asked_ns"] for one in steps], _first(first)) for steps in kept)
@@ -170,7 +171,9 @@ def _steady(asked: list[Any], first: int) -> float:
 
 def _demand(passes: list[list[dict[str, Any]]]) -> float:
     """Return how many cores fetching and working kept busy on average."""
-    busy = sum((one["cpu_ns"] or 0) * (one["workers"] > 0) + (one["work_cpu_ns"] or 0) for rows in passes for one in rows)
+    busy = sum(
+        (one["cpu_ns"] or 0) * (one["workers"] > 0) + (one["work_cpu_ns"] or 0) for rows in passes for one in rows
+    )
     return busy / sum(rows[-1]["got_ns"] - rows[0]["asked_ns"] for rows in passes)
 
 
@@ -183,8 +186,8 @@ def _batch(row: dict[str, Any], own: bool) -> Batch:
     return Batch(Cost(fetch, min(cpu / fetch, 1.0)), storage, Cost(work, (row["work_cpu_ns"] or 0) / work), row)
 
 
-def _handover(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Return what it takes to hand a batch over, from batches that were waited for and batches that were not."""
+def _handover(rows: list[dict[str, Any]]) -> tuple[float, float]:
+    """Return what handing a batch over takes of the loop's time and on the way, from batches waited for and others."""
     rows = [row for row in rows if row["workers"]]
     awaited = [row["got_ns"] - row["fetch_end_ns"] for row in rows if row["fetch_end_ns"] > row["asked_ns"]]
     ready = [row["got_ns"] - row["asked_ns"] for row in rows if row["fetch_end_ns"] <= row["asked_ns"]]
@@ -192,7 +195,7 @@ def _handover(rows: list[dict[str, Any]]) -> dict[str, float]:
     take = median(ready) if ready else 0.0
     if awaited and (not ready or take > whole):
         take = whole
-    return {"take_ns": take, "transfer_ns": max(whole - take, 0.0)}
+    return take, max(whole - take, 0.0)
 
 
 def _changed(batch: Batch, cache_hit: float, cache: Cache, storage_speed: float) -> Batch:

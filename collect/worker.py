@@ -81,6 +81,9 @@ class FetchLog:
         self._offset = offset_ns
         self._signature = Signature()
         self._pass = -1
+        self._collate: int | None = None
+        self._samples: int | None = None
+        self._slowest: tuple[int | None, Any] = (None, None)
 
     @guarded
     def instrument(self, fetcher: Any) -> None:
@@ -114,9 +117,7 @@ class FetchLog:
     @guarded
     def begin(self) -> None:
         """Take note that a batch is begun."""
-        self._collate: int | None = None
-        self._slowest: tuple[int | None, Any] = (None, None)
-        self._samples: int | None = None
+        self._collate, self._samples, self._slowest = None, None, (None, None)
         self._used = self._signature.read()
         self._since = perf_counter_ns()
 
@@ -218,4 +219,4 @@ class WorkerInit:
             log.instrument(fetcher)
             return fetcher
 
-        _DatasetKind.create_fetcher = staticmethod(create_fetcher)
+        _DatasetKind.create_fetcher = staticmethod(create_fetcher)  # type: ignore[method-assign]

@@ -41,8 +41,11 @@ def cause(run: Run, rank: int) -> Cause | None:
         measured = measure(run, rank)
     except StepscopeError:
         return None
-    if not measured.trusted:
-        return None
+    return cause_of(measured) if measured.trusted else None
+
+
+def cause_of(measured: Measured) -> Cause:
+    """Return why a loop waits."""
     wait = measured.replayed.step_ns - fmean(one.work.ns for steps in measured.passes for one in steps)
     suspects = [found for suspect in _SUSPECTS for found in suspect(measured) if found.lost_ns >= MOST * wait]
     return max(suspects, key=lambda one: one.lost_ns, default=None) or _too_few(measured, wait)
@@ -72,7 +75,9 @@ def _slow_samples(measured: Measured) -> Iterator[Cause]:
     if not slow or len(slow) > 0.3 * len(timed):
         return
     limit = SLOW * usual
-    lost = _without(measured, lambda one: max(0, (one.row["slowest_ns"] or 0) - usual) * ((one.row["slowest_ns"] or 0) > limit))
+    lost = _without(
+        measured, lambda one: max(0, (one.row["slowest_ns"] or 0) - usual) * ((one.row["slowest_ns"] or 0) > limit)
+    )
     named = sorted({str(one.row["slowest"]) for one in slow if one.row["slowest"] is not None})
     which = f" (index {', '.join(named[:5])}{' and others' if len(named) > 5 else ''})" if named else ""
     worst = max(one.row["slowest_ns"] for one in slow)
@@ -123,7 +128,10 @@ def _cores(measured: Measured) -> Iterator[Cause]:
     waited = fmean(one.row["runq_ns"] or 0 for one in _all(measured))
     free = replace(measured.loader, cores=float("inf"))
     passes = [
-        [replace(one, fetch=replace(one.fetch, ns=max(one.row["fetch_ns"] - (one.row["runq_ns"] or 0), 1.0))) for one in rows]
+        [
+            replace(one, fetch=replace(one.fetch, ns=max(one.row["fetch_ns"] - (one.row["runq_ns"] or 0), 1.0)))
+            for one in rows
+        ]
         for rows in measured.passes
     ]
     lost = measured.replayed.step_ns - simulated(passes, free).step_ns

@@ -48,9 +48,7 @@ def _lanes(book: Book) -> list[Block]:
     answer = book.ask("loading_stretch", _MEANING, "lineage", limit_batches=_STRETCH)
     if not answer.rows:
         return []
-    caption = (
-        f"{len(answer.rows)} batches of rank {answer.rows[0]['rank']}: each worker's fetches, and under them the loop's waits"
-    )
+    caption = f"{len(answer.rows)} batches of rank {answer.rows[0]['rank']}: each worker's fetches, and under them the loop's waits"
     return [Figure(figures.loader_lanes(answer.rows), caption, answer.id)]
 
 
