@@ -95,11 +95,11 @@ from told t left join lineage l using (rank, step, nth);
 -- The captures that may be added up: of those that conflict only the first.
 create view counted as select rank, capture from captures where counted;
 
--- The steps that averages are made of: the complete ones of counted captures, all of them when none is complete.
+-- The steps that averages are made of: the complete ones of counted captures, all that took time when none is complete.
 create view judged as
 select s.rank, s.capture, s.step, s.dur_ns
 from capture_steps s join counted using (rank, capture)
-where (s.complete or not exists (select 1 from capture_steps where complete))
+where s.dur_ns > 0 and (s.complete or not exists (select 1 from capture_steps where complete))
 """
 
 

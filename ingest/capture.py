@@ -19,7 +19,7 @@ from .names import names, pattern
 from .nesting import INNER, NESTING, nest
 from .overruns import create_clips
 from .rows import first_row
-from .schema import EVENTS
+from .schema import EVENTS, FARTHEST_NS, LONGEST_NS
 from .steps import Step, close_steps, find_markers, find_window, register_markers, step_table
 
 FOREIGN_CLOCK_NS = 3_600_000_000_000  # a device stamp an hour from every host stamp is of another clock
@@ -75,7 +75,7 @@ def build_capture(
     """
     base = base_ns or 0
     _set_patterns(con)
-    con.execute(sql("typed"))
+    con.execute(sql("typed"), {"farthest_ns": FARTHEST_NS, "longest_ns": LONGEST_NS})
     con.execute("drop view raw; drop table raw_rows")  # typed has it all
     _nest(con)
     con.execute(sql("launches"))
@@ -166,20 +166,20 @@ def _physics_quality(capture: Capture) -> list[Rule]:
     """Say what each defect of the device stamps is, how often it is there, and how far it moved device time."""
     counts = capture.con.execute(
         """
-        select flag, count(*), sum(greatest(raw_dur_ns, 0) - coalesce(dur_ns, 0))
+        select flag, count(*), sum(greatest(raw_dur_ns, 0) - if(flag = 'foreign_clock', 0, coalesce(dur_ns, 0)))
         from (select unnest(flags) as flag, raw_dur_ns, dur_ns from events where flags is not null)
         group by flag order by flag
         """
     ).fetchall()
     sentences = {
-        "untimed": "{n} events have no usable timing (stamp 0, or a missing or negative duration); they count in no sum.",
+        "untimed": "{n} events have no usable timing (stamp 0, or a duration that is missing, negative or longer than a year); they count in no sum.",
         "clipped": "{n} kernels overran the next kernel of their stream by more than 10 µs; each was cut there.",
         "overrun": "{n} last kernels of a stream are over 100 times their usual length; they are left as they are.",
         "before_launch": "{n} device events start before their launch: host and device clocks disagree by that much.",
         "foreign_clock": "{n} device events carry another clock's stamps, an hour or more away; they count in no sum.",
         "orphan": "{n} device events have no launch in the trace: they were queued before the window, and belong to no step.",
     }
-    moved = {"clipped", "untimed"}
+    moved = {"clipped", "untimed", "foreign_clock"}
     return [
         (flag, count, effect if flag in moved else 0, sentences[flag].format(n=count)) for flag, count, effect in counts
     ]

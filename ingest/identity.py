@@ -18,7 +18,7 @@ def whole(value: Any) -> int | None:
     """Return a header's value as a non-negative integer, None when it is not one."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, str) and value.strip().isdigit():
+    if isinstance(value, str) and len(value) < 20 and value.strip().isdecimal():
         value = int(value)
     return value if isinstance(value, int) and 0 <= value < 2**63 else None
 
@@ -51,6 +51,7 @@ def identity(header: dict[str, Any], source: str) -> dict[str, Any]:
         rank = rank_from_name(source)
         rank_source = "filename" if rank is not None else None
     world = whole(distributed.get("world_size"))
+    first_step = whole(ours.get("first_step"))
     return {
         "claimed_rank": rank,
         "rank_source": rank_source,
@@ -61,7 +62,7 @@ def identity(header: dict[str, Any], source: str) -> dict[str, Any]:
         "device_memory": whole(first.get("totalGlobalMem")),
         "backend": _text(distributed.get("backend")),
         "session": _text(ours.get("session")),
-        "first_job_step": whole(ours.get("first_step")),
+        "first_job_step": first_step if first_step is not None and first_step < 1 << 62 else None,
     }
 
 

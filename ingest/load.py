@@ -12,8 +12,10 @@ from typing import Any
 
 import duckdb
 
+from .identity import whole
 from .intake import Intake, batches
 from .salvage import Interleaved
+from .schema import FARTHEST_NS
 from .slices import cut
 from .text import LIMITS, Limits, Refused, TraceText
 from .tidy import VIEW, drop_empty, null_nonfinite, pair_begin_end
@@ -271,14 +273,13 @@ def _base(header: dict[str, Any], damaged: bool, con: duckdb.DuckDBPyConnection)
 
     Vintages without ``baseTimeNanoseconds`` write times since the epoch, so their base is 0. A damaged file
     may have lost it: its times tell, for those relative to a base stay below some months and the others are
-    beyond 2001.
+    beyond 2001. So do those of a file whose base is no moment (negative, or centuries away).
     """
-    base = header.get("baseTimeNanoseconds")
-    if isinstance(base, str) and base.strip().lstrip("-").isdigit():
-        base = int(base)
-    if isinstance(base, int) and not isinstance(base, bool):
+    told = header.get("baseTimeNanoseconds")
+    base = whole(told)
+    if base is not None and base < 2 * FARTHEST_NS:
         return base
-    if not damaged:
+    if told is None and not damaged:
         return 0
     ((latest,),) = con.execute("SELECT max(ts_ns) FROM raw_rows").fetchall()
     return 0 if latest is not None and latest >= 10**18 else None

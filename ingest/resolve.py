@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 Record = dict[str, Any]
+
+LISTED = 12  # ranks that coverage names
 
 
 @dataclass(frozen=True)
@@ -139,16 +142,18 @@ def coverage(resolved: list[Resolved], extra_ranks: set[int] = frozenset(), worl
     world = max([*sizes, *([world_size] if world_size else [])], default=None)
     if world is None:
         return f"{len(present)} rank{'s' if len(present) != 1 else ''}; the job's size is not recorded"
-    missing = sorted(set(range(world)) - present)
     beyond = sorted(rank for rank in present if rank >= world)
-    text = f"{len(present) - len(beyond)} of {world} rank{'s' if world != 1 else ''}"
+    within = len(present) - len(beyond)
+    # Never a list of all: a damaged header can claim a job of any size.
+    missing = list(islice((rank for rank in range(world) if rank not in present), LISTED))
+    text = f"{within} of {world} rank{'s' if world != 1 else ''}"
     if missing:
-        text += f"; missing {_listed(missing)}"
+        text += f"; missing {_listed(missing, world - within)}"
     if beyond:
-        text += f"; beyond the job's size {_listed(beyond)}"
+        text += f"; beyond the job's size {_listed(beyond[:LISTED], len(beyond))}"
     return text
 
 
-def _listed(ranks: list[int]) -> str:
-    shown = ", ".join(map(str, ranks[:12]))
-    return shown if len(ranks) <= 12 else f"{shown} and {len(ranks) - 12} more"
+def _listed(first: list[int], count: int) -> str:
+    shown = ", ".join(map(str, first))
+    return shown if count == len(first) else f"{shown} and {count - len(first)} more"

@@ -18,6 +18,9 @@ import pyarrow as pa
 SCHEMA = "stepscope/run/1"
 SCHEMA_FAMILY = "stepscope/run/"
 
+FARTHEST_NS = (1 << 61) - 1  # 73 years: a stamp and a base of less than twice that add up within an int64
+LONGEST_NS = (1 << 55) - 1  # a year and more: no trace is as long, and durations add up within an int64
+
 KINDS = [
     "step",
     "operator",

@@ -113,8 +113,13 @@ def close_steps(con: duckdb.DuckDBPyConnection, markers: list[Step], base_ns: in
         end = max(marker.marker_end_ns, last_work.get(marker.step) or start, start)
         steps.append(replace(marker, start_ns=start, end_ns=end))
         previous_end = end
-    reasons = _profiler_inside(con, steps) | _trailing(con, steps) | _start_skew(con, steps)
+    reasons = _profiler_inside(con, steps) | _trailing(con, steps) | _start_skew(con, steps) | _empty(steps)
     return [replace(one, reason=reasons.get(one.step)) for one in steps]
+
+
+def _empty(steps: list[Step]) -> dict[int, str]:
+    """Return the steps without any time of their own: a marker of no length, or inside of another step."""
+    return {one.step: "has no time of its own" for one in steps if one.end_ns == one.start_ns}
 
 
 def _profiler_inside(con: duckdb.DuckDBPyConnection, steps: list[Step]) -> dict[int, str]:

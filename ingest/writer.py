@@ -63,6 +63,8 @@ def create_run(run: str | os.PathLike[str], tool_version: str) -> Path:
     Raises:
         StepscopeError: The directory cannot be written, holds other files, or is a run of a newer schema.
     """
+    if not os.fspath(run):
+        raise StepscopeError("The run directory needs a name. Give one with -o.", exit_code=2)
     run = Path(run)
     try:
         run.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -31,6 +33,18 @@ def mean_ledger(book: Book) -> Answer:
         "categories sum to every step to the nanosecond.",
         "ledger",
     )
+
+
+def subject(run: Run) -> str:
+    """Return what the answer is about: the run's directory, or the traces of a run made only for this answer."""
+    path = Path(run.path)
+    passing = path.is_relative_to(tempfile.gettempdir()) and any(part.startswith("stepscope-") for part in path.parts)
+    if not passing:
+        return str(run.path)
+    sources = [row[0] for row in run.sql("select source from sources order by source").fetchall()]
+    if not sources:
+        return str(run.path)
+    return sources[0] if len(sources) == 1 else f"{sources[0]} and {len(sources) - 1} more"
 
 
 def findings(run: Run) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ which ``<``, ``>`` and ``&`` are written as escapes; the script only ever sets `
 from __future__ import annotations
 
 import os
-import tempfile
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,11 @@ from ..ingest.writer import replacing
 from . import palette, units
 from .blocks import Number
 from .book import Answer, Book
-from .headline import findings, headline, mean_ledger
+from .headline import findings, headline, mean_ledger, subject
 from .sections import sections
 
 FINDINGS_FIRST = 3
+_PAGE = b"<!doctype html"
 _SCRIPTS = ("evidence.js", "tables.js", "stack.js", "timeline.js")
 
 
@@ -35,9 +35,13 @@ def write_report(run: Run, path: str | os.PathLike[str]) -> Path:
     Raises:
         StepscopeError: The file cannot be written.
     """
-    page = render(run)
     path = Path(path)
+    if not path.name:
+        raise StepscopeError("The report needs a file name. Give one with -o.", exit_code=2)
     try:
+        if not _replaceable(path):
+            raise StepscopeError(f"{path} exists and is no report: it is left alone. Choose another name with -o.")
+        page = render(run)
         with replacing(path) as temporary:
             temporary.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -45,6 +49,16 @@ def write_report(run: Run, path: str | os.PathLike[str]) -> Path:
             f"Cannot write the report {path}: {error.strerror or error}. Choose another with -o."
         ) from error
     return path
+
+
+def _replaceable(path: Path) -> bool:
+    """Tell whether a page may be put there: not in the place of a trace, a run's own file or a device."""
+    if not path.exists() or path.is_dir():  # a directory refuses by itself
+        return True
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(_PAGE)).lower() in (b"", _PAGE)
 
 
 def render(run: Run) -> str:
@@ -57,7 +71,7 @@ def render(run: Run) -> str:
         _environment()
         .get_template("page.html")
         .render(
-            run=units.printable(_subject(run)),
+            run=units.printable(subject(run)),
             version=__version__,
             verdict=run.verdict(),
             coverage=units.printable(run.coverage()),
@@ -73,18 +87,6 @@ def render(run: Run) -> str:
             palette=palette,
         )
     )
-
-
-def _subject(run: Run) -> str:
-    """Return what the page is about: the run's directory, or the traces of a run made only for this page."""
-    path = Path(run.path)
-    passing = path.is_relative_to(tempfile.gettempdir()) and any(part.startswith("stepscope-") for part in path.parts)
-    if not passing:
-        return str(run.path)
-    sources = [row[0] for row in run.sql("select source from sources order by source").fetchall()]
-    if not sources:
-        return str(run.path)
-    return sources[0] if len(sources) == 1 else f"{sources[0]} and {len(sources) - 1} more"
 
 
 def _finding(book: Book, number: int, row: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..analyze.run import Run
 from .book import Book
-from .headline import findings, headline, mean_ledger, records
+from .headline import findings, headline, mean_ledger, records, subject
 
 SCHEMA = "stepscope/analysis/1"
 
@@ -20,7 +20,7 @@ def envelope(run: Run) -> dict[str, Any]:
     book = Book(run)
     return {
         "schema": SCHEMA,
-        "run": str(run.path),
+        "run": subject(run),
         "verdict": run.verdict(),
         "coverage": run.coverage(),
         "headline": headline(book).one,

@@ -28,9 +28,9 @@ TONES = {
     "exposed_copy": Tone("exposed copies", "copies that nothing hides", "#d7c826", "#d1ce3c"),
     "unclassified": Tone("unclassified device work", "the evidence does not say what it is", "#69418a", "#9775b7"),
     "data_wait": Tone("data loading", "the loop waits for its next batch", "#d6532f", "#d8402c"),
-    "sync": Tone("synchronisation", "the host waits for an idle device", "#4e42d1", "#6f56d7"),
+    "sync": Tone("synchronisation", "synchronising calls, device idle", "#4e42d1", "#6f56d7"),
     "allocator": Tone("allocator", "memory is reserved or released", "#2cae7f", "#aaeeec"),
-    "host": Tone("host", "Python and launches, device idle", "#22565d", "#3db691"),
+    "host": Tone("host", "operators and launches, nothing else at work", "#22565d", "#3db691"),
     "unexplained": Tone("unexplained", "nothing recorded says why", "#989aa6", "#5f616d"),
 }
 ORDER = [name for name in TONES if name in LEDGER_CATEGORIES or name.startswith("comm_")]
@@ -42,6 +42,8 @@ _OF_FINDING = {
     "straggler": "comm_wait",
     "exposed_copy": "exposed_copy",
     "host_bound": "host",
+    "host_sync": "sync",
+    "allocator_stall": "allocator",
     "idle_unexplained": "unexplained",
     "memory_limit": "allocator",
     "memory_growth": "allocator",

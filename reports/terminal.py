@@ -87,4 +87,5 @@ def _doubts(run: Run, console: Console) -> None:
         console.print(Text(f"BROKEN: {row['name']}: {units.printable(row['sentence'])}", style="bold red"))
     noticed = run.sql("select count(*) from quality").fetchall()[0][0]
     if noticed:
-        console.print(Text(f"\n{noticed} remarks on the traces: select * from quality", style="dim"))
+        remarks = "1 remark" if noticed == 1 else f"{noticed} remarks"
+        console.print(Text(f"\n{remarks} on the traces: select * from quality", style="dim"))

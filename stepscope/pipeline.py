@@ -159,14 +159,11 @@ def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
     staging = run / ".staging" / f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     staging.mkdir(parents=True)
     try:
-        for limit in MEMORY_LIMITS:
-            try:
-                with _frugal(staging, threads, limit) as con:
-                    record, tables = _read(con, found, staging, generic)
-                break
-            except duckdb.OutOfMemoryException:
-                if limit == MEMORY_LIMITS[-1]:
-                    raise
+        try:
+            record, tables = _read_frugally(found, staging, generic, threads)
+        except (duckdb.DataError, ValueError, OverflowError) as error:  # in what the file holds: it costs only itself
+            (staging / "events.parquet").unlink(missing_ok=True)
+            record, tables = _given_up(found, error)
         if tables is None:
             shutil.rmtree(staging)
             return record, None
@@ -178,6 +175,20 @@ def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
+
+
+def _read_frugally(
+    found: Found, staging: Path, generic: bool, threads: int
+) -> tuple[Record, dict[str, pa.Table] | None]:
+    """Read a source with as little memory as does."""
+    for limit in MEMORY_LIMITS[:-1]:
+        try:
+            with _frugal(staging, threads, limit) as con:
+                return _read(con, found, staging, generic)
+        except duckdb.OutOfMemoryException:
+            continue
+    with _frugal(staging, threads, MEMORY_LIMITS[-1]) as con:
+        return _read(con, found, staging, generic)
 
 
 @contextmanager
@@ -210,6 +221,14 @@ def _read(
     tables = derive(capture, found.source)
     tables["quality"] = pa.concat_tables([_problems(loaded, record), tables["quality"]])
     return record, tables
+
+
+def _given_up(found: Found, error: Exception) -> tuple[Record, dict[str, pa.Table]]:
+    """Return the record and tables of a source in which something stands that nobody foresaw."""
+    reason = f"holds what Stepscope cannot digest ({str(error).strip().splitlines()[0]}); please report it"
+    loaded = Loaded(sha256=content_hash(found.source) or "", verdict="quarantined", reason=reason)
+    record = _record(found, loaded)
+    return record, {"quality": _problems(loaded, record)}
 
 
 def _record(found: Found, loaded: Loaded) -> Record:

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from ..run import Run
 
 KINDS_SQL = """
-    select regexp_extract(name, '^Memcpy \\w+( \\([^)]*\\))?') as copy, count(*) as copies, sum(dur_ns) as ns,
-        sum(json_extract_string(args, '$.bytes')::bigint) as bytes
+    select regexp_extract(name, '^Memcpy \\w+( \\([^)]*\\))?') as copy, count(*) as copies, sum(dur_ns) as ns
     from events where kind = 'copy' and dur_ns is not null group by copy order by ns desc
 """
 
@@ -31,7 +30,7 @@ def find(run: Run) -> Iterator[Finding]:
     yield Finding(
         "exposed_copy",
         f"Copy-bound: {ms(worst.mean_ns)} of a {ms(worst.step_ns)} step ({percent(worst.share)}) is copying that nothing hides"
-        f"{on_ranks(shares)}" + (f"; most of it is {largest[0]}." if largest and largest[0] else "."),
+        f"{on_ranks(shares)}" + (f"; of all copies {largest[0]} take longest." if largest and largest[0] else "."),
         (
             "The host memory is pageable: pin_memory=True in the DataLoader and .to(device, non_blocking=True) let the copy "
             "overlap compute. "

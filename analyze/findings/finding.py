@@ -63,11 +63,11 @@ def evidence(run: Run, sql: str) -> tuple[str, str]:
 
 
 def ms(ns: float) -> str:
-    """Write a duration for a sentence: three significant digits, in the unit that reads best."""
+    """Write a duration for a sentence: three significant digits, in the largest unit that the rounded value reaches."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if abs(ns) >= size:
-            value = ns / size
-            return f"{value:.{max(0, 2 - len(str(int(abs(value)))) + 1)}f} {unit}"
+        value = ns / size
+        if abs(value) >= 0.9995:  # 999.6 µs reads as 1.00 ms, not as 1000 µs
+            return f"{value:.{2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0}f} {unit}"
     return f"{ns:.0f} ns"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .finding import Finding, evidence, ms, percent
-from .shares import CATEGORY_SQL, category, costs, has_device_work, typical
+from .shares import CATEGORY_SQL, category, costs, has_device_work, on_ranks, typical
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -25,7 +25,7 @@ def find(run: Run) -> Iterator[Finding]:
     what = "the device is idle and no operator runs" if has_device_work(run) else "no operator runs"
     yield Finding(
         "idle_unexplained",
-        f"In {ms(worst.mean_ns)} of a {ms(worst.step_ns)} step ({percent(worst.share)}) {what}: "
+        f"In {ms(worst.mean_ns)} of a {ms(worst.step_ns)} step ({percent(worst.share)}) {what}{on_ranks(shares)}: "
         "Python between operators, or something that was not recorded"
         + (" (the data loader was not)." if loader else "."),
         ("Wrap the loader with stepscope.watch() to see whether it is waiting for data. " if loader else "")

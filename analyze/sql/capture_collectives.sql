@@ -28,10 +28,12 @@ found as (
 named as (
     select
         *,
-        list_filter(
-            getvariable('collective_ops'),
-            lambda one: regexp_matches(coalesce(meta[1], scope_name, name), '(?i)' || one.pattern)
-        )[1].op as op,
+        list_filter(list_transform(
+            if(meta[1] is null, [scope_name, name], [meta[1]]),
+            lambda text: list_filter(
+                getvariable('collective_ops'), lambda one: regexp_matches(text, '(?i)' || one.pattern)
+            )[1].op
+        ), lambda told: told is not null)[1] as op,
         greatest(try_cast(meta[3] as bigint), try_cast(meta[4] as bigint)) as told_elements,
         json_extract_string(scope_args, '$."Input type"[0]') as input_type,
         list_sum(list_transform(

@@ -9,7 +9,7 @@ select
     d.span_ns, d.busy_ns, d.idle_ns, d.compute_ns, d.comm_ns, d.exposed_comm_ns, d.copy_ns, d.exposed_copy_ns,
     d.unclassified_ns
 from device_time d
-left join device_time a on a.rank = d.rank and a.capture = d.capture and a.device = d.device and a.policy = 'all'
+left join device_time a on a.rank = d.rank and a.capture = d.capture and a.device is not distinct from d.device and a.policy = 'all'
 where d.policy = 'all' or (d.span_ns, d.busy_ns, d.compute_ns, d.comm_ns, d.copy_ns)
     is distinct from (a.span_ns, a.busy_ns, a.compute_ns, a.comm_ns, a.copy_ns)
 order by d.rank, d.capture, d.device, d.policy

@@ -20,7 +20,7 @@ select
         where policy = 'all') as device_busy,
     (select nullif(count(*), 0) from always) as timed_steps,
     (select avg(dur_ns) from always) as timed_mean_ns,
-    (select sum(wait_ns) / nullif(sum(dur_ns), 0) from always where wait_ns is not null) as timed_wait,
+    (select sum(wait_ns) / nullif(sum(dur_ns), 0) from always) as timed_wait,
     (select nullif(count(distinct host), 0) from ranks) as hosts,
     (select string_agg(distinct device_name, ', ' order by device_name) from ranks) as device_name,
     (select string_agg(distinct backend, ', ' order by backend) from ranks) as backend,

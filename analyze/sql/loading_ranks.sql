@@ -1,4 +1,4 @@
--- Waiting for batches in the profiled steps, rank by rank.
+-- Waiting for batches in the profiled windows, rank by rank.
 -- Parameters: none.
 -- Columns: rank; batches; mean_wait_ns (DOUBLE), median_wait_ns, worst_wait_ns (time in the loader's next(), ns);
 --   exposed_ns (sum of the part with the device idle, NULL when unknown); exposed (share of all waiting);
@@ -9,4 +9,4 @@ select
     sum(exposed_ns)::bigint as exposed_ns,
     sum(exposed_ns) / nullif(sum(wait_ns) filter (where exposed_ns is not null), 0) as exposed,
     bool_or(workers) as workers
-from batches where source = 'profiler' group by rank order by rank
+from batches semi join counted using (rank, capture) where source = 'profiler' group by rank order by rank

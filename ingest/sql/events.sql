@@ -53,9 +53,11 @@ select
         ], lambda flag: flag is not null), [])
         when t.spans and (t.no_start or coalesce(t.raw_dur_ns < 0, true)) then ['untimed']
     end as flags,
-    case when t.args is not null then nullif(json_merge_patch(
-        t.args, '{"External id":null,"external id":null,"correlation":null,"device":null,"stream":null}'
-    )::varchar, '{}') end as args
+    nullif(case when t.spans and t.args is not null then json_merge_patch(
+        t.args,
+        case when t.stream is null then '{"External id":null,"external id":null,"correlation":null}'
+        else '{"External id":null,"external id":null,"correlation":null,"device":null,"stream":null}' end
+    ) else t.args end::varchar, '{}') as args
 from stretch t
 left join (from physics where event_id between $first and $last) p on t.event_id = p.event_id
 left join (from nesting where event_id between $first and $last) n on t.event_id = n.event_id

@@ -1,6 +1,6 @@
 -- Gives each raw event its kind and its integer columns, in file order. Stamps are the file's own, not yet plus the base.
--- Parameters: none; patterns and the kind map come as variables (kinds, step_span, loader_span, collective_span,
---   comm_launcher).
+-- Parameters: $farthest_ns, $longest_ns, beyond which a stamp or a duration is none: they would not add up. Patterns and
+--   the kind map come as variables (kinds, step_span, loader_span, collective_span, comm_launcher).
 -- Creates: typed(event_id, kind, spans, name, device, stream, thread, start_ns, raw_dur_ns, correlation, external_id,
 --   told_collective: a kernel with collective metadata, communicates: an operator or annotation that launches
 --   collectives, args)
@@ -30,13 +30,13 @@ select
     end as kind,
     ph = 'X' as spans,
     name,
-    case when kind in ('kernel', 'copy', 'memset', 'device_annotation')
+    case when kind in ('kernel', 'copy', 'memset', 'device_annotation', 'sync')
         then coalesce(try_cast(found[4] as bigint), try_cast(pid as bigint)) end as device,
     case when kind in ('kernel', 'copy', 'memset', 'device_annotation', 'sync')
         then coalesce(found[5], found[6], regexp_replace(tid, '^stream ', '')) end as stream,
     case when kind not in ('kernel', 'copy', 'memset', 'device_annotation', 'sync') then tid end as thread,
-    case when ph <> 'M' then ts_ns end as start_ns,
-    dur_ns as raw_dur_ns,
+    case when ph <> 'M' and ts_ns between -$farthest_ns and $farthest_ns then ts_ns end as start_ns,
+    case when dur_ns between -$longest_ns and $longest_ns then dur_ns end as raw_dur_ns,
     try_cast(found[3] as bigint) as correlation,
     try_cast(coalesce(found[1], found[2]) as bigint) as external_id,
     kind = 'kernel' and coalesce(contains(args::varchar, '"Collective name"'), false) as told_collective,

@@ -27,8 +27,8 @@ _ENTRIES = (
         "data loading, synchronisation, allocator, host, unexplained. The parts sum to the step to the "
         "nanosecond.",
     ),
-    ("Exposed", "exposed", "Time that no compute hides: what would go away if the cause did."),
-    ("Data wait", "data-wait", "Time inside the loader's next() with the device idle."),
+    ("Exposed", "exposed", "Time that nothing more useful hides: what would go away if the cause did."),
+    ("Data wait", "data-wait", "Time inside the loader's next() with nothing else at work."),
     (
         "Device busy",
         "device-time",

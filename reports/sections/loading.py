@@ -32,7 +32,7 @@ def _profiled(book: Book) -> list[Block]:
     worst = book.ask("loading_worst", _WAIT, "data-wait")
     return [
         Table(
-            "Waiting in the profiled steps",
+            "Waiting in the profiled windows",
             [
                 Column("rank", "rank", "count"),
                 Column("batches", "batches", "count"),

@@ -22,8 +22,6 @@ def section(book: Book) -> Section:
 def _invariants(book: Book) -> list[Block]:
     rows = records(book.run.invariants())
     for row in rows:
-        if row["holds"] is None:
-            row["worst_ns"] = None
         row["holds"] = {True: "holds", False: "BROKEN", None: "cannot tell"}[row["holds"]]
         row["show"] = _evidence(book, row)
     broken = [row for row in rows if row["holds"] == "BROKEN"]

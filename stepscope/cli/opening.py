@@ -34,6 +34,8 @@ def opened(targets: Sequence[str], *, generic: bool = False, strict: bool = Fals
             refuse_damage(run, strict)
             yield run
         return
+    if named := next(filter(is_run, targets), None):
+        raise StepscopeError(f"{named} is a run, which is read on its own. Name it alone, or only traces.", exit_code=2)
     with tempfile.TemporaryDirectory(prefix="stepscope-") as temporary:
         with progress() as tick:
             done = ingest(targets, Path(temporary) / "run", generic=generic, progress=tick)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import shutil
 import sys
+from typing import Any
 
 import click
+import duckdb
 
+from ..ingest.errors import StepscopeError
 from .opening import opened
 
 TABLE_ROWS = 1000
@@ -24,16 +28,29 @@ def command(run: str, query: str, style: str) -> None:
         answer = opened_run.sql(query)
         if answer is None:  # a statement without an answer
             return
-        if style == "table":
-            answer.show(max_width=_width(), max_rows=TABLE_ROWS)
-            return
-        columns, rows = answer.columns, answer.fetchall()
+        try:
+            if style == "table":
+                answer.show(max_width=_width(), max_rows=TABLE_ROWS)
+                return
+            columns, rows = answer.columns, answer.fetchall()
+        except duckdb.Error as error:  # some mistakes show only when the rows are asked for
+            raise StepscopeError(f"That query does not run: {str(error).strip()}", exit_code=2) from error
     if style == "json":
-        click.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str))
+        answers = [dict(zip(columns, map(_finite, row), strict=True)) for row in rows]
+        click.echo(json.dumps(answers, default=str, allow_nan=False))
         return
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(rows)
+
+
+def _finite(value: Any) -> Any:
+    """Return a value without the infinities and NaN that JSON has no word for."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _finite(one) for key, one in value.items()}
+    return [_finite(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _width() -> int:

@@ -78,6 +78,11 @@ def test_sql_formats(run):
     assert "steps" in stepscope("sql", run, query).stdout
 
 
+def test_json_of_traces_names_them_and_not_the_passing_run(tmp_path):
+    trace = kineto.write(tmp_path / "rank0.json", kineto.training())
+    assert json.loads(stepscope("analyze", trace, "--json").stdout)["run"] == str(trace)
+
+
 def test_json_is_a_versioned_envelope_and_nothing_else(run):
     answer = json.loads(stepscope("analyze", run, "--json").stdout)
     assert answer["schema"] == "stepscope/analysis/1"

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from stepscope.analyze.findings.finding import ms
 from stepscope.analyze.findings.straggler import by_chance
 from stepscope.api import open_run
 from stepscope.pipeline import ingest
@@ -161,3 +162,41 @@ def test_chance_by_hand():
     """Two ranks, three steps: some rank is last in all three with probability 2/8."""
     assert by_chance(3, 3, 2) == pytest.approx(0.25)
     assert by_chance(12, 12, 2) == pytest.approx(2 / 4096)
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (999_600, "1.00 ms"),
+        (9_996_000, "10.0 ms"),
+        (99_960_000, "100 ms"),
+        (999_400, "999 µs"),
+        (1_234, "1.23 µs"),
+        (999, "999 ns"),
+        (0, "0 ns"),
+    ],
+)
+def test_times_in_sentences_have_three_digits(ns, text):
+    assert ms(ns) == text
+
+
+def test_copies_with_an_odd_size_are_judged(found):
+    def per_step(start, at):
+        copy = span("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", start + 3, 300, correlation=at, bytes="many")
+        return [
+            span("cuda_runtime", "cudaMemcpyAsync", start, 2, correlation=at),
+            copy,
+            *launch(at + 1, start + 303, start + 306, 690),
+        ]
+
+    findings = found(steps_of(per_step))
+    one = findings[findings.kind == "exposed_copy"].iloc[0]
+    assert one.sentence.endswith("of all copies Memcpy HtoD (Pageable -> Device) take longest.")
+    assert "pin_memory" in one.advice
+
+
+def test_unexplained_time_names_the_ranks_that_differ(found):
+    """Rank 0 has nothing for 100 of 1000 µs a step, rank 1 for 400."""
+    most, least = (steps_of(lambda start, at, busy=busy: launch(at, start, start + 2, busy)) for busy in (598, 898))
+    sentences = found(least, most).set_index("kind").sentence
+    assert "(rank 1 most: 400 µs; rank 0 least: 100 µs)" in sentences["idle_unexplained"]

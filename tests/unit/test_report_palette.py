@@ -48,3 +48,10 @@ def test_no_two_categories_look_the_same(theme, blindness):
 
 def test_every_category_has_a_tone():
     assert set(LEDGER_CATEGORIES) <= set(palette.TONES)
+
+
+@pytest.mark.parametrize(
+    ("kind", "category"), [("host_bound", "host"), ("host_sync", "sync"), ("allocator_stall", "allocator")]
+)
+def test_a_finding_wears_the_colour_of_its_category(kind, category):
+    assert palette.of_finding(kind) == palette.variable(category)
