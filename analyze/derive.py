@@ -13,7 +13,7 @@ from .bandwidth import bandwidths
 from .device_time import device_time
 from .ledger import sweep_capture
 from .memory_tables import memory_tables
-from .trace_memory import too_large, trace_memory
+from .trace_memory import trace_memory
 
 
 def derive(capture: Capture, source: str) -> dict[str, pa.Table]:
@@ -42,9 +42,10 @@ def derive(capture: Capture, source: str) -> dict[str, pa.Table]:
         ),
     }
     for name in ("kernels", "operators", "memory"):
+        schema = CAPTURE_TABLES[name]
         rows = con.sql(sql(f"capture_{name}", __package__), params={"capture_id": capture_id}).to_arrow_table()
-        tables[name] = rows.cast(CAPTURE_TABLES[name])
-    tables |= memory_tables(capture_id, trace_memory(capture, tables["memory"]))
+        tables[name] = rows.select(schema.names).cast(schema)
+    tables |= memory_tables(capture_id, trace_memory(capture, rows))
     tables["quality"] = _quality(capture, source, tables)
     return tables
 
@@ -96,11 +97,6 @@ def _quality(capture: Capture, source: str, tables: dict[str, pa.Table]) -> pa.T
                 "No kernel, copy or memset is in the trace: device questions have no answer.",
             )
         )
-    if len(tables["memory"]) and too_large(capture):
-        why = (
-            "What was alive at the peak is not told: the capture is too large to be replayed. Record a shorter window."
-        )
-        rows.append(("memory_not_attributed", len(tables["memory"]), None, why))
     if any(step.source == "window" for step in capture.steps):
         rows.append(
             (
