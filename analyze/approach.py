@@ -1,7 +1,6 @@
-"""What a rank did on its way to each collective: its ledger since the previous one of the same group had ended, or since
-the first step began.
+"""What a rank did on its way to each collective: its ledger since the previous one of the same group had ended.
 
-Whoever arrives last has more of something than the others on the way there. That is the cause of their waiting.
+Before the first one the way begins with the first step. Whoever arrives last has more of something than the others on the way there. That is the cause of their waiting.
 """
 
 from __future__ import annotations

@@ -87,7 +87,9 @@ def compare(met: Meetings) -> Clocks:
         low, high = -most[clock, first], most[first, clock]
         both = (met.first_end[:, clock] < FAR) & (met.first_end[:, first] < FAR)
         apart = (met.first_end[:, first] - met.first_end[:, clock])[both]
-        offset[clock] = 0 if clock == first else np.clip(np.median(apart), low, high) if len(apart) else (low + high) // 2
+        offset[clock] = (
+            0 if clock == first else np.clip(np.median(apart), low, high) if len(apart) else (low + high) // 2
+        )
     return Clocks(offset, group, most)
 
 

@@ -17,7 +17,7 @@ from .enqueued import name_spans
 from .groups import groups_table
 from .ledger import sweep_capture
 from .memory_tables import memory_tables
-from .trace_memory import too_large, trace_memory
+from .trace_memory import trace_memory
 
 
 def derive(capture: Capture, source: str, header: dict[str, Any]) -> dict[str, pa.Table]:
@@ -40,6 +40,7 @@ def derive(capture: Capture, source: str, header: dict[str, Any]) -> dict[str, p
         "ledger": swept.ledger,
         "approaches": swept.approaches,
         "groups": groups,
+        "exposed_comm": swept.exposed_comm,
         "device_time": device_time(capture),
         "batches": _conform(waits, BATCHES, capture_id, exposed_ns=swept.exposed_waits),
         "collectives": _conform(
@@ -51,9 +52,10 @@ def derive(capture: Capture, source: str, header: dict[str, Any]) -> dict[str, p
         ),
     }
     for name in ("kernels", "operators", "memory"):
+        schema = CAPTURE_TABLES[name]
         rows = con.sql(sql(f"capture_{name}", __package__), params={"capture_id": capture_id}).to_arrow_table()
-        tables[name] = rows.cast(CAPTURE_TABLES[name])
-    tables |= memory_tables(capture_id, trace_memory(capture, tables["memory"]))
+        tables[name] = rows.select(schema.names).cast(schema)
+    tables |= memory_tables(capture_id, trace_memory(capture, rows))
     tables["quality"] = _quality(capture, source, tables)
     return tables
 
@@ -105,11 +107,6 @@ def _quality(capture: Capture, source: str, tables: dict[str, pa.Table]) -> pa.T
                 "No kernel, copy or memset is in the trace: device questions have no answer.",
             )
         )
-    if len(tables["memory"]) and too_large(capture):
-        why = (
-            "What was alive at the peak is not told: the capture is too large to be replayed. Record a shorter window."
-        )
-        rows.append(("memory_not_attributed", len(tables["memory"]), None, why))
     if any(step.source == "window" for step in capture.steps):
         rows.append(
             (

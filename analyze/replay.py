@@ -8,14 +8,14 @@ are then sums over a set and cannot be negative.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+Addresses = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Replay:
     born: npt.NDArray[np.int32]
     died: npt.NDArray[np.int32]
     size: Ints
-    address: npt.NDArray[np.uint64]
+    address: Addresses
     n: int
     unmatched: int
 
@@ -65,10 +65,7 @@ class Replay:
 
 
 def replay(
-    kind: Sequence[int] | npt.NDArray[np.int8],
-    address: Sequence[int],
-    size: Sequence[int],
-    at_end: Mapping[int, int] | None = None,
+    kind: npt.NDArray[np.int8], address: Addresses, size: Ints, at_end: Mapping[int, int] | None = None
 ) -> Replay:
     """Play a recording back.
 
@@ -78,49 +75,40 @@ def replay(
         size: Its bytes; where allocation and free of a block tell different sizes the allocation is believed.
         at_end: The blocks alive at the end (address to bytes), None when only the events tell: then a block that was
             there all the time is not seen.
+
+    Address by address, going back in time: before an allocation nothing is there, before a free something is. So
+    whether an event fits is told by its next neighbour alone, and by ``at_end`` where there is none.
     """
-    kinds = array("b", np.asarray(kind, np.int8).tobytes())
-    alive = {a: (len(kinds), s) for a, s in (_inferred(kinds, address, size) if at_end is None else at_end).items()}
-    born, died, sizes, addresses = array("i"), array("i"), array("q"), array("Q")  # millions of lives: no tuples
-    unmatched = 0
-
-    def note(birth: int, death: int, bytes_: int, where: int) -> None:
-        born.append(birth)
-        died.append(death)
-        sizes.append(bytes_)
-        addresses.append(where)
-
-    for i in range(len(kinds) - 1, -1, -1):
-        what, where = kinds[i], address[i]
-        if what > 0:
-            known = alive.pop(where, None)
-            if known is None:
-                unmatched += 1
-            else:
-                note(i, known[0], size[i], where)
-        elif what < 0:
-            if where in alive:
-                unmatched += 1
-            else:
-                alive[where] = (i, size[i])
-    for where, (death, bytes_) in alive.items():
-        note(-1, death, bytes_, where)
-    return Replay(
-        np.frombuffer(born, np.int32),
-        np.frombuffer(died, np.int32),
-        np.frombuffer(sizes, np.int64),
-        np.frombuffer(addresses, np.uint64),
-        len(kinds),
-        unmatched,
-    )
+    n = len(kind)
+    order = np.flatnonzero(kind)
+    order = order[np.argsort(address[order], kind="stable")].astype(np.int32)  # by address, then time
+    where, allocates = address[order], kind[order] > 0
+    edge = where[1:] != where[:-1]
+    first, last = np.append(np.ones(min(len(order), 1), bool), edge), np.append(edge, np.ones(min(len(order), 1), bool))
+    there_after = ~np.append(allocates[1:], np.zeros(min(len(order), 1), bool))
+    there_after[last] = allocates[last] if at_end is None else _among(where[last], at_end)
+    fits = allocates == there_after
+    frees = np.flatnonzero(fits & ~allocates)  # those that end a life
+    begins = np.flatnonzero((fits & allocates) | (first & ~allocates))
+    found = np.searchsorted(frees, begins)
+    ends = np.append(frees, 0)[found]
+    freed = (found < len(frees)) & (where[ends] == where[begins])
+    seen = allocates[begins]  # allocated in the recording, not only freed
+    born = np.where(seen, order[begins], -1).astype(np.int32)
+    died = np.where(freed, order[ends], n).astype(np.int32)
+    told = np.where(seen, order[begins], order[ends])
+    sizes, addresses = size[told], where[begins]
+    if at_end is not None:
+        old = np.flatnonzero(~seen & ~freed)
+        sizes[old] = [at_end[a] for a in addresses[old].tolist()]
+        still = np.fromiter(at_end, np.uint64, len(at_end))
+        still = still[~np.isin(still, where)]
+        born = np.append(born, np.full(len(still), -1, np.int32))
+        died = np.append(died, np.full(len(still), n, np.int32))
+        sizes = np.append(sizes, np.array([at_end[a] for a in still.tolist()], np.int64))
+        addresses = np.append(addresses, still)
+    return Replay(born, died, sizes, addresses, n, int((~fits).sum()))
 
 
-def _inferred(kinds: Sequence[int], address: Sequence[int], size: Sequence[int]) -> dict[int, int]:
-    """Return the blocks that were allocated and not freed any more."""
-    alive: dict[int, int] = {}
-    for what, where, n in zip(kinds, address, size, strict=True):
-        if what > 0:
-            alive[where] = n
-        elif what < 0:
-            alive.pop(where, None)
-    return alive
+def _among(address: Addresses, blocks: Mapping[int, int]) -> npt.NDArray[np.bool_]:
+    return np.isin(address, np.fromiter(blocks, np.uint64, len(blocks)))

@@ -34,7 +34,7 @@ def _device(snapshot: Snapshot, device: int, segments: list[dict[str, Any]], his
     frees = FREE if (action == FREE).any() else FREE_REQUESTED  # a block is held until its free is completed
     kind = (action == ALLOC).astype(np.int8) - (action == frees).astype(np.int8)
     at_end, stacks_at_end = _held(snapshot, segments)
-    lives = replay(kind, history.address, history.size, at_end)
+    lives = replay(kind, np.frombuffer(history.address, np.uint64), np.frombuffer(history.size, np.int64), at_end)
     stack = np.frombuffer(history.stack, np.int32)
     own = np.array([stacks_at_end.get(a, 0) for a in lives.address[lives.born < 0].tolist()], np.int64)
     label = np.zeros(len(lives.size), np.int32)

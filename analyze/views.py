@@ -19,6 +19,7 @@ from ..ingest.schema import CAPTURE_TABLES, SOURCES
 from ..ingest.sessions import Session, read_sessions, timer_files
 from ..ingest.writer import table_path
 from .cross import MATCHED
+from .exposure import COMM_SPLIT, EXPOSED_WAITS
 from .links import FITS
 from .placement import PLACEMENTS, placement_rows
 from .ranks import RANKS, rank_rows
@@ -57,11 +58,14 @@ _VIEWS = {
             end_ns + c.shift_ns as end_ns, dur_ns, t.source, complete and c.counted as complete,
             coalesce(reason, case when not c.counted then 'belongs to a capture that conflicts with another' end) as reason
         from {{files}} t join captures c using (capture_id)""",
-    "ledger": """
+    "capture_ledger": """
         select c.rank, step + c.step_base as step, category, ns, c.capture
         from {files} join captures c using (capture_id)""",
     "groups": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
     "approaches": f"select {_PLACED}, event_id, category, ns from {{files}} join captures c using (capture_id)",
+    "exposed_comm": f"""
+        select {_PLACED}, start_ns + c.shift_ns as start_ns, end_ns + c.shift_ns as end_ns
+        from {{files}} join captures c using (capture_id)""",
     "device_time": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
     "kernels": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
     "operators": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
@@ -88,6 +92,7 @@ _VIEWS = {
 }
 _FILES_OF = {
     "capture_steps": "steps",
+    "capture_ledger": "ledger",
     "capture_batches": "batches",
     "capture_collectives": "collectives",
     "capture_quality": "quality",
@@ -116,12 +121,24 @@ select s.rank, s.capture, s.step, s.dur_ns
 from capture_steps s join counted using (rank, capture)
 where s.dur_ns > 0 and (s.complete or not exists (select 1 from capture_steps where complete));
 
--- What is known across ranks is in the table matched, which cross.py fills when it is asked for.
+-- What is known across ranks is in the tables matched, comm_split and exposed_waits, which cross.py fills when it is asked for.
 create view collectives as
 select c.rank, c.capture, pg, seq, op, bytes, dtype, group_size, start_ns, end_ns, m.wait_ns, m.transfer_ns, exposed_ns,
-    algbw, busbw, step, event_id, m.match, m.late_rank, m.late_certain,
-    m.wait_least_ns, m.wait_most_ns
-from capture_collectives c left join matched m using (rank, capture, event_id);
+    algbw, busbw, step, event_id, m.match, m.late_rank, m.late_certain, e.exposed_wait_ns,
+    exposed_ns - e.exposed_wait_ns as exposed_transfer_ns, m.wait_least_ns, m.wait_most_ns
+from capture_collectives c left join matched m using (rank, capture, event_id)
+left join exposed_waits e using (rank, capture, event_id);
+
+-- The ledger; where it is known whether exposed communication moved data or waited for other ranks, it is told apart.
+create view ledger as
+select rank, step, category, ns, capture from capture_ledger l
+where category <> 'exposed_comm' or not exists (from comm_split s where (s.rank, s.capture, s.step) = (l.rank, l.capture, l.step))
+union all
+select rank, step, category, ns, capture from (
+    select rank, step, capture, unnest(['comm_transfer', 'comm_wait', 'exposed_comm']) as category,
+        unnest([transfer_ns, wait_ns, rest_ns]) as ns
+    from comm_split
+) where category <> 'exposed_comm' or ns > 0;
 
 -- What the last to arrive at each collective had most more of than the other members, on the way there since the previous one.
 create view causes as
@@ -137,25 +154,16 @@ excess as (
 select match, late_rank, arg_max(category, ns) as cause, max(ns)::bigint as more_ns
 from excess where ns > 0 group by match, late_rank;
 
--- What each collective adds to its rank's waiting: a moment in which several wait counts once, for the one that began first.
-create view waiting as
-select rank, capture, step, event_id, match, late_rank, late_certain, exposed_ns,
-    greatest(0, start_ns + wait_ns - greatest(start_ns, coalesce(max(start_ns + wait_ns) over earlier, start_ns))) as alone_ns
-from collectives where wait_ns is not null
-window earlier as (
-    partition by rank, capture order by start_ns, event_id rows between unbounded preceding and 1 preceding
-);
-
 -- All waiting in judged steps, charged to the rank that arrived last and to its cause; to no rank where the clocks leave
--- a doubt. Its sum is the time in which ranks wait.
+-- a doubt. A moment in which several collectives wait counts once, for the one that began first: the sum is the time in
+-- which ranks wait.
 create view blame as
 with charged as (
-    select match, case when late_certain then late_rank end as late_rank, w.rank, w.step, alone_ns, exposed_ns
-    from waiting w semi join judged using (rank, capture, step)
-    where alone_ns > 0
+    select c.match, case when late_certain then late_rank end as late_rank, rank, c.step, e.alone_wait_ns, e.comm_wait_ns
+    from collectives c join exposed_waits e using (rank, capture, event_id) semi join judged using (rank, capture, step)
+    where e.alone_wait_ns > 0
 )
-select late_rank, cause, rank, step, sum(alone_ns)::bigint as wait_ns,
-    sum(least(alone_ns, exposed_ns))::bigint as exposed_ns
+select late_rank, cause, rank, step, sum(alone_wait_ns)::bigint as wait_ns, sum(comm_wait_ns)::bigint as exposed_ns
 from charged left join causes using (match, late_rank) group by all;
 """
 
@@ -182,6 +190,8 @@ def open_tables(run: Path) -> RunTables:
     _timer(con, run)
     _register(con, "matched", [], MATCHED)
     _register(con, "fits", [], FITS)
+    _register(con, "comm_split", [], COMM_SPLIT)
+    _register(con, "exposed_waits", [], EXPOSED_WAITS)
     con.execute(_LAYERED)
     ranks = rank_rows(con, resolved, sessions)
     _register(con, "ranks", ranks, RANKS)

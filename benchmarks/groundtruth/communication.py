@@ -1,5 +1,4 @@
-"""Who keeps whom waiting, and how fast the links are, where both are known:
-``python -m benchmarks.groundtruth.communication [--only NAME]``.
+"""Communication whose right answer is known: ``python -m benchmarks.groundtruth.communication [--only NAME]``.
 
 Every experiment is a real gloo job of two to four ranks, each on a host and behind a rate-limited link of its own
 (``links.py``), that trains as ``training.py`` says, with one fault planted or none. What it finds is held against what
@@ -83,13 +82,19 @@ EXPERIMENTS = (
 def _record(one: Experiment, folder: Path) -> Path:
     """Run the job; return its run, ingested anew where its stamps are changed."""
     out = folder / "run"
-    command = [sys.executable, "-m", "benchmarks.groundtruth.training", json.dumps(asdict(replace(one.plan, out=str(out))))]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.groundtruth.training",
+        json.dumps(asdict(replace(one.plan, out=str(out)))),
+    ]
     links.run(one.rates, command, {"OMP_NUM_THREADS": "1"})
     if not one.ahead_ms:
         return out
     for trace in sorted((out / "raw").rglob("*.json.gz")):
         rank = int(re.search(r"rank=(\d+)", str(trace))[1])  # type: ignore[index]
-        text = gzip.open(trace, "rt").read()
+        with gzip.open(trace, "rt") as file:
+            text = file.read()
         told = re.search(r'"baseTimeNanoseconds": *(\d+)', text)
         assert told is not None
         moved = int(told[1]) + one.ahead_ms.get(rank, 0) * 1_000_000
@@ -109,7 +114,9 @@ def _culprit(one: Experiment, run: stepscope.Run) -> Iterator[Answer]:
     on = one.plan.on if one.slow_link is None else one.slow_link
     who = "each in turn" if on < 0 else f"rank {on}"
     why = CAUSES.get(one.plan.fault, "link")
-    right = first.kind in NAMING and why in first.sentence and (first["rank"] == on if on >= 0 else first.isna()["rank"])
+    right = (
+        first.kind in NAMING and why in first.sentence and (first["rank"] == on if on >= 0 else first.isna()["rank"])
+    )
     yield Answer("named first", f"{who}, {why}", first.sentence, bool(right))
     if one.plan.fault:
         wanted = _cost(one, run)

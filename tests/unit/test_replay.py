@@ -32,7 +32,8 @@ def recordings(draw):
 
 
 def columns(events):
-    return [list(column) for column in zip(*events, strict=True)] or [[], [], []]
+    told = list(zip(*events, strict=True)) or [(), (), ()]
+    return [np.array(column, dtype) for column, dtype in zip(told, (np.int8, np.uint64, np.int64), strict=True)]
 
 
 @given(recordings())
@@ -69,6 +70,35 @@ def test_without_an_end_what_never_moved_is_missing_and_nothing_else(recording):
 
 def test_contradictions_are_counted_and_left_out():
     """Address 1 is allocated twice, 2 freed twice; by hand: 10 live from event 1 on, 5 until event 3."""
-    played = replay([1, 1, -1, -1], [1, 1, 2, 2], [7, 10, 6, 5], at_end={1: 10})
+    played = replay(*columns([(1, 1, 7), (1, 1, 10), (-1, 2, 6), (-1, 2, 5)]), at_end={1: 10})
     assert played.unmatched == 2
     assert played.live().tolist() == [5, 5, 15, 15, 10]
+
+
+EVENTS = st.lists(st.tuples(st.sampled_from([-1, 0, 1]), st.integers(1, 4), st.integers(1, 100)), max_size=40)
+
+
+@given(EVENTS, st.none() | st.dictionaries(st.integers(1, 5), st.integers(1, 100)))
+def test_whatever_is_recorded_is_played_as_defined(events, at_end):
+    """Going back: an allocation ends the block that is there, a free begins one where none is; the rest contradicts."""
+    alive = {}
+    if at_end is None:
+        for kind, address, size in events:
+            if kind > 0:
+                alive[address] = (len(events), size)
+            elif kind < 0:
+                alive.pop(address, None)
+    else:
+        alive = {address: (len(events), size) for address, size in at_end.items()}
+    lives, unmatched = [], 0
+    for i, (kind, address, size) in reversed(list(enumerate(events))):
+        if kind > 0 and address in alive:
+            lives.append((i, alive.pop(address)[0], size, address))
+        elif kind < 0 and address not in alive:
+            alive[address] = (i, size)
+        else:
+            unmatched += kind != 0
+    lives += [(-1, death, size, address) for address, (death, size) in alive.items()]
+    played = replay(*columns(events), at_end)
+    found = zip(*(getattr(played, name).tolist() for name in ("born", "died", "size", "address")), strict=True)
+    assert (sorted(found), played.unmatched) == (sorted(lives), unmatched)
