@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import stepscope
+from stepscope.pipeline import ingest
 
 from . import links
 from .training import Plan
@@ -100,7 +101,7 @@ def _record(one: Experiment, folder: Path) -> Path:
         moved = int(told[1]) + one.ahead_ms.get(rank, 0) * 1_000_000
         with gzip.open(trace, "wt", compresslevel=1) as file:
             file.write(text.replace(told[0], f'"baseTimeNanoseconds": {moved}'))
-    stepscope.ingest(out / "raw", folder / "shifted")
+    ingest(str(out / "raw"), folder / "shifted")
     return folder / "shifted"
 
 

@@ -76,6 +76,24 @@ def test_the_late_rank_and_its_cause(opened, late, cause, leads):
     assert cause.replace("_", " ") in one.sentence
 
 
+def test_the_way_to_a_collective_is_split_like_the_ledger(opened):
+    """After the closing collective of a step 0.1 µs of nothing; then slow data: 390 µs of it, 1 µs of nothing, and so on."""
+    run = opened(early, slow_data, early)
+    way = """
+        select category, a.ns from approaches a join collectives c using (rank, capture, event_id)
+        where rank = 1 and step = 3 and c.transfer_ns = 5000 and ns > 0 and category not in ('unexplained', 'host') order by all
+    """
+    assert run.sql(way).fetchall() == [("compute", 600_000), ("data_wait", 390_000)]
+    whole = """
+        select count(*) from (
+            select any_value(c.start_ns) - sum(a.ns) as begin_ns, any_value(c.rank) as rank
+            from approaches a join collectives c using (rank, capture, event_id) group by a.rank, a.capture, a.event_id
+        ) anti join (select rank, end_ns as begin_ns from collectives union all select rank, start_ns from steps)
+        using (rank, begin_ns)
+    """
+    assert run.sql(whole).fetchall() == [(0,)]
+
+
 def test_one_meeting_a_step_leaves_late_ranks_and_clocks_apart_undecided(opened):
     """A clock that is 390 µs behind and a rank that is 390 µs late look the same; who waits least does not."""
 
