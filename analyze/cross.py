@@ -1,7 +1,7 @@
 """The analysis across ranks, done once a run and only when it is asked for: matches, clocks, waiting.
 
-It reads the small table of collectives, fills the table ``matched`` and the clocks of ``ranks``; the views
-``collectives`` and ``blame`` show the outcome.
+It reads the small tables of collectives and of exposed communication, fills ``matched``, ``comm_split``,
+``exposed_waits`` and the clocks of ``ranks``; the views ``collectives``, ``blame`` and ``ledger`` show the outcome.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from .exposure import split_exposed
 from .matching import Rows, match
 from .waits import Clock, clocks, split
 
@@ -58,6 +59,7 @@ def match_ranks(con: duckdb.DuckDBPyConnection) -> list[int]:
     con.register("matched_rows", matched)
     con.execute("insert into matched from matched_rows")
     con.unregister("matched_rows")
+    split_exposed(con)
     _set_clocks(con, rows, known)
     return matches.ambiguous
 

@@ -30,6 +30,7 @@ def derive(capture: Capture, source: str) -> dict[str, pa.Table]:
     tables = {
         "steps": step_table(capture.steps, capture_id, capture.base_ns),
         "ledger": swept.ledger,
+        "exposed_comm": swept.exposed_comm,
         "device_time": device_time(capture),
         "batches": _conform(waits, BATCHES, capture_id, exposed_ns=swept.exposed_waits),
         "collectives": _conform(

@@ -19,6 +19,7 @@ from ..ingest.schema import CAPTURE_TABLES, SOURCES
 from ..ingest.sessions import Session, collected, read_sessions
 from ..ingest.writer import table_path
 from .cross import MATCHED
+from .exposure import COMM_SPLIT, EXPOSED_WAITS
 from .placement import PLACEMENTS, placement_rows
 from .ranks import RANKS, rank_rows
 
@@ -58,9 +59,12 @@ _VIEWS = {
             end_ns + c.shift_ns as end_ns, dur_ns, t.source, complete and c.counted as complete,
             coalesce(reason, case when not c.counted then 'belongs to a capture that conflicts with another' end) as reason
         from {{files}} t join captures c using (capture_id)""",
-    "ledger": """
+    "capture_ledger": """
         select c.rank, step + c.step_base as step, category, ns, c.capture
         from {files} join captures c using (capture_id)""",
+    "exposed_comm": f"""
+        select {_PLACED}, start_ns + c.shift_ns as start_ns, end_ns + c.shift_ns as end_ns
+        from {{files}} join captures c using (capture_id)""",
     "device_time": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
     "kernels": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
     "operators": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
@@ -89,6 +93,7 @@ _VIEWS = {
 }
 _FILES_OF = {
     "capture_steps": "steps",
+    "capture_ledger": "ledger",
     "capture_batches": "batches",
     "capture_collectives": "collectives",
     "capture_quality": "quality",
@@ -117,11 +122,24 @@ select s.rank, s.capture, s.step, s.dur_ns
 from capture_steps s join counted using (rank, capture)
 where s.dur_ns > 0 and (s.complete or not exists (select 1 from capture_steps where complete));
 
--- What is known across ranks is in the table matched, which cross.py fills when it is asked for.
+-- What is known across ranks is in the tables matched, comm_split and exposed_waits, which cross.py fills when it is asked for.
 create view collectives as
 select c.rank, c.capture, pg, seq, op, bytes, dtype, group_size, start_ns, end_ns, m.wait_ns, m.transfer_ns, exposed_ns,
-    algbw, busbw, step, event_id, m.match, m.late_rank, m.late_certain
-from capture_collectives c left join matched m using (rank, capture, event_id);
+    algbw, busbw, step, event_id, m.match, m.late_rank, m.late_certain, e.exposed_wait_ns,
+    exposed_ns - e.exposed_wait_ns as exposed_transfer_ns
+from capture_collectives c left join matched m using (rank, capture, event_id)
+left join exposed_waits e using (rank, capture, event_id);
+
+-- The ledger; where it is known whether exposed communication moved data or waited for other ranks, it is told apart.
+create view ledger as
+select rank, step, category, ns, capture from capture_ledger l
+where category <> 'exposed_comm' or not exists (from comm_split s where (s.rank, s.capture, s.step) = (l.rank, l.capture, l.step))
+union all
+select rank, step, category, ns, capture from (
+    select rank, step, capture, unnest(['comm_transfer', 'comm_wait', 'exposed_comm']) as category,
+        unnest([transfer_ns, wait_ns, rest_ns]) as ns
+    from comm_split
+) where category <> 'exposed_comm' or ns > 0;
 
 -- All waiting in judged steps, charged to the rank that arrived last and to what it did more of than the others in the
 -- step; to no rank where the clocks leave a doubt. The sum over blame is the sum of wait_ns.
@@ -130,7 +148,7 @@ with others as (
     select rank, step, category,
         ns - (sum(ns) over same_step - ns) / nullif(count(*) over same_step - 1, 0) as excess_ns
     from ledger semi join judged using (rank, capture, step)
-    where category <> 'exposed_comm'
+    where category not in ('comm_transfer', 'comm_wait', 'exposed_comm')
     window same_step as (partition by step, category)
 ),
 causes as (
@@ -138,7 +156,7 @@ causes as (
 ),
 waits as (
     select case when late_certain then late_rank end as late_rank, c.rank, c.step,
-        sum(wait_ns)::bigint as wait_ns, sum(least(wait_ns, exposed_ns))::bigint as exposed_ns
+        sum(wait_ns)::bigint as wait_ns, sum(exposed_wait_ns)::bigint as exposed_ns
     from collectives c semi join judged using (rank, capture, step)
     where wait_ns > 0 group by all
 )
@@ -167,6 +185,8 @@ def open_tables(run: Path) -> RunTables:
         con.execute(f"create view {view} as {query.format(files=_files(con, run, table, resolved))}")
     _collected(con, run)
     _register(con, "matched", [], MATCHED)
+    _register(con, "comm_split", [], COMM_SPLIT)
+    _register(con, "exposed_waits", [], EXPOSED_WAITS)
     con.execute(_LAYERED)
     ranks = rank_rows(con, resolved, sessions)
     _register(con, "ranks", ranks, RANKS)

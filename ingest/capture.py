@@ -166,7 +166,8 @@ def _physics_quality(capture: Capture) -> list[Rule]:
     """Say what each defect of the device stamps is, how often it is there, and how far it moved device time."""
     counts = capture.con.execute(
         """
-        select flag, count(*), sum(greatest(raw_dur_ns, 0) - if(flag = 'foreign_clock', 0, coalesce(dur_ns, 0)))
+        select flag, count(*),
+            sum(greatest(raw_dur_ns, 0) - if(flag = 'foreign_clock', 0, coalesce(dur_ns, 0))) filter (raw_dur_ns is not null)
         from (select unnest(flags) as flag, raw_dur_ns, dur_ns from events where flags is not null)
         group by flag order by flag
         """

@@ -54,6 +54,8 @@ LEDGER_CATEGORIES = (
     "host",
     "unexplained",
 )
+# What becomes of ``exposed_comm`` where the ranks' collectives are matched: moving data, waiting for the last to arrive.
+COMM_SPLIT = ("comm_transfer", "comm_wait")
 
 _i64, _f64, _str, _bool = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 
@@ -125,6 +127,9 @@ STEPS = _schema(
 )
 
 LEDGER = _schema(capture_id=_i64, step=_i64, category=_str, ns=_i64)
+
+# When communication runs and nothing computes: what the ledger's ``exposed_comm`` is the sum of.
+EXPOSED_COMM = _schema(capture_id=_i64, start_ns=_i64, end_ns=_i64)
 
 DEVICE_TIME = _schema(
     capture_id=_i64,
@@ -325,6 +330,7 @@ CAPTURE_TABLES: dict[str, pa.Schema] = {
     "events": EVENTS,
     "steps": STEPS,
     "ledger": LEDGER,
+    "exposed_comm": EXPOSED_COMM,
     "device_time": DEVICE_TIME,
     "kernels": KERNELS,
     "operators": OPERATORS,

@@ -106,7 +106,7 @@ def heat(rows: Rows, x: str, y: str, value: str, labels: tuple[str, str]) -> str
         across, down = ({name: i for i, name in enumerate(sorted({row[key] for row in rows}))} for key in (x, y))
         most = max(row[value] for row in rows) or 1
         picture = np.zeros((len(down), len(across), 4))
-        picture[..., :3] = to_rgb(TONES["exposed_comm"].light)
+        picture[..., :3] = to_rgb(TONES["comm_wait"].light)
         for row in rows:
             picture[down[row[y]], across[row[x]], 3] = 0.06 + 0.94 * row[value] / most
         axes.imshow(picture, aspect="auto", interpolation="none")

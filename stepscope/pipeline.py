@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import socket
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -153,11 +154,24 @@ def _mapped(found: list[Found], run: Path, generic: bool, executor: Executor | N
     workers = min(len(found), cores)
     pool = executor or ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     try:
-        tasks = [pool.submit(map_source, one, run, generic, max(1, min(THREADS, cores // workers))) for one in found]
+        with _without_main():
+            tasks = [pool.submit(map_source, one, run, generic, max(1, min(THREADS, cores // workers))) for one in found]
         yield (task.result() for task in as_completed(tasks))
     finally:
         if executor is None:
             pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Start processes that do not import the caller's script: it need not guard its main part to call us."""
+    main = sys.modules["__main__"]
+    hidden = {name: vars(main).pop(name) for name in ("__file__", "__spec__") if name in vars(main)}
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        vars(main).update(hidden)
 
 
 def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:

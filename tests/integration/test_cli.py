@@ -83,6 +83,12 @@ def test_json_of_traces_names_them_and_not_the_passing_run(tmp_path):
     assert json.loads(stepscope("analyze", trace, "--json").stdout)["run"] == str(trace)
 
 
+def test_json_objects_have_a_name_for_every_column(run):
+    done = stepscope("sql", run, "select 1 as a, 2 as a", "--format", "json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "AS" in done.stderr
+
+
 def test_json_is_a_versioned_envelope_and_nothing_else(run):
     answer = json.loads(stepscope("analyze", run, "--json").stdout)
     assert answer["schema"] == "stepscope/analysis/1"
