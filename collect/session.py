@@ -21,6 +21,7 @@ from ..ingest.errors import StepscopeError
 from ..ingest.writer import create_run, rank_dir, write_json
 from . import host, others
 from .convert import Converter
+from .counters import Counters
 from .guard import guarded
 from .recorder import Recorder
 from .states import States
@@ -67,6 +68,7 @@ class Session:
         self.recorder = Recorder(self.run, self._origin, self.converter.take)
         self._requests = Requests(self.run, window.slow if window else None)
         self._memory = host.Memory()
+        self.counters = Counters(self.run, self.id)
         self.states = States(self._take_states)
         self._log: TimerLog | None = None
         self._facts: dict[str, Any] = {
@@ -115,6 +117,7 @@ class Session:
             self._facts["loaders"].append(settings)
             if self._log is not None:
                 self._write_facts()
+        self.counters.loader(iterator)
         # torch's own iterators write the span of their requests into traces themselves.
         native = any(base.__name__ == "_BaseDataLoaderIter" for base in type(iterator).__mro__)
         return Loop(type(loader).__name__, native, since, self.steps.round)
@@ -197,6 +200,7 @@ class Session:
         self.states.close()
         self.recorder.stop()
         self._requests.close()
+        self.counters.close()
         if self._log is not None:
             self._log.close()
             with suppress(OSError):
@@ -214,8 +218,11 @@ class Session:
         self._begin(t)
 
     def _begin(self, t: int) -> None:
-        """Begin the step under way, at ``t`` or once a window has been seen to: that is no part of a step."""
+        """Begin the step under way, at ``t`` or once windows and counters have been seen to: that is no part of a step."""
         self._disturbed = self._see_to_windows()
+        if self._log is not None and not self.recorder.recording and self.counters.due(t):
+            self.counters.read(self._facts["rank"], self._number(self.steps.step), t + self._offset)
+            self._disturbed = True
         self.steps.begin(perf_counter_ns() if self._disturbed else t)
 
     def _finish(self, t: int) -> None:
