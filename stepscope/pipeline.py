@@ -155,7 +155,9 @@ def _mapped(found: list[Found], run: Path, generic: bool, executor: Executor | N
     pool = executor or ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     try:
         with _without_main():
-            tasks = [pool.submit(map_source, one, run, generic, max(1, min(THREADS, cores // workers))) for one in found]
+            tasks = [
+                pool.submit(map_source, one, run, generic, max(1, min(THREADS, cores // workers))) for one in found
+            ]
         yield (task.result() for task in as_completed(tasks))
     finally:
         if executor is None:
