@@ -133,8 +133,9 @@ def _local(out: str) -> Iterator[str]:
 
 
 def pending_traces(run: str | os.PathLike[str]) -> list[str]:
-    """Return the raw windows of a collected run that are not ingested yet: the job was killed before they were."""
-    raw = sorted(str(path) for path in (Path(run) / "raw").glob("rank=*/*.json*") if not path.name.startswith("."))
+    """Return what the collector left in a run and is not ingested yet: windows of a job that was killed, memory snapshots."""
+    left = [*Path(run).glob("raw/rank=*/*.json*"), *Path(run).glob("snapshots/rank=*/*.pickle")]
+    raw = sorted(str(path) for path in left if not path.name.startswith("."))
     if not raw:
         return []
     known = {os.path.abspath(record["source"]) for record in known_records(run)}

@@ -214,7 +214,7 @@ def test_the_commands_of_the_readme_parse() -> None:
     for words in commands():
         if words and words[0] == "stepscope":
             verb, *arguments = words[1:]
-            command = import_module(f"stepscope.cli.{verb}").command
+            command = import_module(f"stepscope.cli.{verb.replace('-', '_')}").command
             command.make_context(verb, arguments)
             seen.add(verb)
     assert seen == set(VERBS) - {"demo"}  # `make demo` is that one
