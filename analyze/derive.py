@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -11,25 +13,33 @@ from ..ingest.schema import BATCHES, CAPTURE_TABLES, COLLECTIVES, QUALITY
 from ..ingest.steps import step_table
 from .bandwidth import bandwidths
 from .device_time import device_time
+from .enqueued import name_spans
+from .groups import groups_table
 from .ledger import sweep_capture
 from .memory_tables import memory_tables
 from .trace_memory import trace_memory
 
 
-def derive(capture: Capture, source: str) -> dict[str, pa.Table]:
+def derive(capture: Capture, source: str, header: dict[str, Any]) -> dict[str, pa.Table]:
     """Return the capture's tables but for ``events``: steps, ledger, device_time, kernels, operators and so on.
 
     Args:
         capture: The capture, its events ready.
         source: The trace file's path or URI, for the rows of ``quality``.
+        header: What stands around the trace's events.
     """
     con, capture_id = capture.con, capture.capture_id
     waits = con.sql(sql("capture_batches", __package__)).to_arrow_table()
-    collectives = _collectives(capture)
+    groups = groups_table(header, capture_id)
+    ours = header.get("stepscope")
+    enqueued = ours.get("enqueued") if isinstance(ours, dict) else None
+    collectives = name_spans(_collectives(capture), groups, enqueued)
     swept = sweep_capture(capture, waits, collectives)
     tables = {
         "steps": step_table(capture.steps, capture_id, capture.base_ns),
         "ledger": swept.ledger,
+        "approaches": swept.approaches,
+        "groups": groups,
         "exposed_comm": swept.exposed_comm,
         "device_time": device_time(capture),
         "batches": _conform(waits, BATCHES, capture_id, exposed_ns=swept.exposed_waits),

@@ -29,14 +29,21 @@ COMM_SPLIT = pa.schema(
 )
 
 EXPOSED_WAITS = pa.schema(
-    {"rank": pa.int64(), "capture": pa.int64(), "event_id": pa.int64(), "exposed_wait_ns": pa.int64()}
+    {
+        "rank": pa.int64(),
+        "capture": pa.int64(),
+        "event_id": pa.int64(),
+        "exposed_wait_ns": pa.int64(),
+        "alone_wait_ns": pa.int64(),  # but for moments in which a collective that began earlier waits
+        "comm_wait_ns": pa.int64(),  # of it what is ``comm_wait`` in the ledger
+    }
 )
 
 _EXPOSED, _TRANSFER, _UNTOLD, _WAIT = (1 << lane for lane in range(4))
 
 
 class Collectives(NamedTuple):
-    """The collectives of one capture: start, end and wait in ns on its own clock; wait is -1 where it is unknown."""
+    """The collectives of one capture, by start: start, end and wait in ns on its own clock; wait is -1 where it is unknown."""
 
     start: Int
     end: Int
@@ -57,6 +64,8 @@ class Parts(NamedTuple):
     wait: Int
     rest: Int
     exposed_wait: Int  # per collective: ns of its known wait in which nothing computed
+    alone_wait: Int  # and in which no collective that began earlier waited
+    comm_wait: Int  # of that what is the ledger's ``comm_wait``
 
 
 def tell_apart(collectives: Collectives, exposed: Windows, steps: Windows) -> Parts:
@@ -72,11 +81,15 @@ def tell_apart(collectives: Collectives, exposed: Windows, steps: Windows) -> Pa
     start, end = (np.concatenate([lane[side] for lane in lanes]) for side in (0, 1))
     bits = np.concatenate([np.full(len(lane[0]), lane[2]) for lane in lanes])
     order = np.argsort(start, kind="stable")
+    begun = np.maximum(collectives.start, np.append(np.iinfo(np.int64).min, np.maximum.accumulate(arrived)[:-1]))
+    begun = np.minimum(begun, arrived)
     totals = Totals(steps.start, steps.end)
+    waiting = Elapsed(np.concatenate([begun, arrived]), lambda masks: masks == _EXPOSED | _WAIT)
     alone = Elapsed(np.concatenate([collectives.start, arrived]), lambda masks: masks & _EXPOSED > 0)
     for segments in sweep([Intervals(start[order], end[order], bits[order])], len(lanes)):
         totals.add(segments)
         alone.add(segments)
+        waiting.add(segments)
 
     def per_step(holds: Callable[[int], bool]) -> Int:
         return np.array([totals.where(step, holds) for step in range(len(steps.start))], np.int64)
@@ -88,6 +101,8 @@ def tell_apart(collectives: Collectives, exposed: Windows, steps: Windows) -> Pa
         wait=wait,
         rest=per_step(lambda mask: bool(mask & _EXPOSED)) - transfer - wait,
         exposed_wait=alone.between(collectives.start, arrived),
+        alone_wait=arrived - begun,
+        comm_wait=waiting.between(begun, arrived),
     )
 
 
@@ -108,7 +123,8 @@ def split_exposed(con: duckdb.DuckDBPyConnection) -> None:
         parts = tell_apart(Collectives(start, end, wait), Windows(*stretches), Windows(*windows))
         splits.append([*(np.full(len(number), one) for one in of), number, parts.transfer, parts.wait, parts.rest])
         told = wait >= 0
-        waits.append([*(np.full(told.sum(), one) for one in of), event_id[told], parts.exposed_wait[told]])
+        waiting = (column[told] for column in (parts.exposed_wait, parts.alone_wait, parts.comm_wait))
+        waits.append([*(np.full(told.sum(), one) for one in of), event_id[told], *waiting])
     _insert(con, "comm_split", splits, COMM_SPLIT)
     _insert(con, "exposed_waits", waits, EXPOSED_WAITS)
 

@@ -20,6 +20,7 @@ from ..ingest.sessions import Session, collected, read_sessions
 from ..ingest.writer import table_path
 from .cross import MATCHED
 from .exposure import COMM_SPLIT, EXPOSED_WAITS
+from .links import FITS
 from .placement import PLACEMENTS, placement_rows
 from .ranks import RANKS, rank_rows
 
@@ -62,6 +63,8 @@ _VIEWS = {
     "capture_ledger": """
         select c.rank, step + c.step_base as step, category, ns, c.capture
         from {files} join captures c using (capture_id)""",
+    "groups": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
+    "approaches": f"select {_PLACED}, event_id, category, ns from {{files}} join captures c using (capture_id)",
     "exposed_comm": f"""
         select {_PLACED}, start_ns + c.shift_ns as start_ns, end_ns + c.shift_ns as end_ns
         from {{files}} join captures c using (capture_id)""",
@@ -126,7 +129,7 @@ where s.dur_ns > 0 and (s.complete or not exists (select 1 from capture_steps wh
 create view collectives as
 select c.rank, c.capture, pg, seq, op, bytes, dtype, group_size, start_ns, end_ns, m.wait_ns, m.transfer_ns, exposed_ns,
     algbw, busbw, step, event_id, m.match, m.late_rank, m.late_certain, e.exposed_wait_ns,
-    exposed_ns - e.exposed_wait_ns as exposed_transfer_ns
+    exposed_ns - e.exposed_wait_ns as exposed_transfer_ns, m.wait_least_ns, m.wait_most_ns
 from capture_collectives c left join matched m using (rank, capture, event_id)
 left join exposed_waits e using (rank, capture, event_id);
 
@@ -141,26 +144,31 @@ select rank, step, category, ns, capture from (
     from comm_split
 ) where category <> 'exposed_comm' or ns > 0;
 
--- All waiting in judged steps, charged to the rank that arrived last and to what it did more of than the others in the
--- step; to no rank where the clocks leave a doubt. The sum over blame is the sum of wait_ns.
-create view blame as
-with others as (
-    select rank, step, category,
-        ns - (sum(ns) over same_step - ns) / nullif(count(*) over same_step - 1, 0) as excess_ns
-    from ledger semi join judged using (rank, capture, step)
-    where category not in ('comm_transfer', 'comm_wait', 'exposed_comm')
-    window same_step as (partition by step, category)
+-- What the last to arrive at each collective had most more of than the other members, on the way there since the previous one.
+create view causes as
+with ways as (
+    select c.match, c.late_rank, a.category, a.rank = c.late_rank as late, a.ns
+    from collectives c join approaches a using (rank, capture, event_id)
+    where c.late_certain and a.category <> 'exposed_comm'
 ),
-causes as (
-    select rank as late_rank, step, arg_max(category, excess_ns) as cause from others where excess_ns > 0 group by all
-),
-waits as (
-    select case when late_certain then late_rank end as late_rank, c.rank, c.step,
-        sum(wait_ns)::bigint as wait_ns, sum(exposed_wait_ns)::bigint as exposed_ns
-    from collectives c semi join judged using (rank, capture, step)
-    where wait_ns > 0 group by all
+excess as (
+    select match, late_rank, category, sum(ns) filter (late) - avg(ns) filter (not late) as ns
+    from ways group by all
 )
-select late_rank, cause, rank, step, wait_ns, exposed_ns from waits left join causes using (late_rank, step);
+select match, late_rank, arg_max(category, ns) as cause, max(ns)::bigint as more_ns
+from excess where ns > 0 group by match, late_rank;
+
+-- All waiting in judged steps, charged to the rank that arrived last and to its cause; to no rank where the clocks leave
+-- a doubt. A moment in which several collectives wait counts once, for the one that began first: the sum is the time in
+-- which ranks wait.
+create view blame as
+with charged as (
+    select c.match, case when late_certain then late_rank end as late_rank, rank, c.step, e.alone_wait_ns, e.comm_wait_ns
+    from collectives c join exposed_waits e using (rank, capture, event_id) semi join judged using (rank, capture, step)
+    where e.alone_wait_ns > 0
+)
+select late_rank, cause, rank, step, sum(alone_wait_ns)::bigint as wait_ns, sum(comm_wait_ns)::bigint as exposed_ns
+from charged left join causes using (match, late_rank) group by all;
 """
 
 
@@ -185,6 +193,7 @@ def open_tables(run: Path) -> RunTables:
         con.execute(f"create view {view} as {query.format(files=_files(con, run, table, resolved))}")
     _collected(con, run)
     _register(con, "matched", [], MATCHED)
+    _register(con, "fits", [], FITS)
     _register(con, "comm_split", [], COMM_SPLIT)
     _register(con, "exposed_waits", [], EXPOSED_WAITS)
     con.execute(_LAYERED)

@@ -128,6 +128,9 @@ STEPS = _schema(
 
 LEDGER = _schema(capture_id=_i64, step=_i64, category=_str, ns=_i64)
 
+# The ledger of the way to each collective, since the previous one of its group.
+APPROACHES = _schema(capture_id=_i64, event_id=_i64, category=_str, ns=_i64)
+
 # When communication runs and nothing computes: what the ledger's ``exposed_comm`` is the sum of.
 EXPOSED_COMM = _schema(capture_id=_i64, start_ns=_i64, end_ns=_i64)
 
@@ -170,6 +173,9 @@ BATCHES = _schema(
     exposed_ns=_i64,
     workers=_bool,  # whether the loader had worker processes, NULL when the span does not tell
 )
+
+# Process groups as the trace's header tells them; members is a JSON list of ranks.
+GROUPS = _schema(capture_id=_i64, pg=_str, description=_str, role=_str, size=_i64, members=_str)
 
 COLLECTIVES = _schema(
     capture_id=_i64,
@@ -330,6 +336,8 @@ CAPTURE_TABLES: dict[str, pa.Schema] = {
     "events": EVENTS,
     "steps": STEPS,
     "ledger": LEDGER,
+    "approaches": APPROACHES,
+    "groups": GROUPS,
     "exposed_comm": EXPOSED_COMM,
     "device_time": DEVICE_TIME,
     "kernels": KERNELS,

@@ -250,7 +250,7 @@ def _read(
         con, record["capture_id"], loaded.base_ns, staging / "events.parquet", finished_steps(loaded.header)
     )
     record.update(_extent(capture))
-    tables = derive(capture, found.told)
+    tables = derive(capture, found.told, loaded.header)
     tables["quality"] = pa.concat_tables([_problems(loaded, record), tables["quality"]])
     return record, tables
 

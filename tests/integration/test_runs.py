@@ -251,6 +251,6 @@ def test_a_script_without_a_main_guard_may_ingest_several_traces(tmp_path):
     for rank in range(2):
         kineto.write(tmp_path / "t" / f"{rank}.json", [kineto.step(0, 0, 10)], rank=rank, world_size=2)
     script = tmp_path / "script.py"
-    script.write_text("import stepscope\nprint('once')\nprint(len(stepscope.ingest('t', 'run').records))\n")
+    script.write_text("import stepscope\nprint('once')\nprint(len(stepscope.ingest_traces('t', 'run').records))\n")
     done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert (done.stdout.splitlines(), done.stderr) == (["once", "2"], "")
