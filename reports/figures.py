@@ -123,6 +123,46 @@ def heat(rows: Rows, x: str, y: str, value: str, labels: tuple[str, str]) -> str
     return _svg(draw, height=1.2 + min(3.0, 0.16 * len({row[y] for row in rows})))
 
 
+def arrivals(rows: Rows) -> str:
+    """Return one collective rank by rank, as SVG: from its arrival a bar of waiting, then one of transfer."""
+
+    def draw(axes: Axes) -> None:
+        places = range(len(rows))
+        start, wait, transfer = (_ms(rows, key) for key in ("after_ns", "wait_ns", "transfer_ns"))
+        axes.barh(places, wait, left=start, color=TONES["comm_wait"].light, label="waits")
+        begun = [a + b for a, b in zip(start, wait, strict=True)]
+        axes.barh(places, transfer, left=begun, color=TONES["comm_transfer"].light, label="transfer")
+        axes.set_yticks(places, [str(row["rank"]) for row in rows])
+        axes.invert_yaxis()
+        axes.set_xlabel("ms after the first arrival")
+        axes.set_ylabel("rank")
+        axes.legend(loc="lower left", ncols=2, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))
+
+    return _svg(draw, height=1.2 + min(4.0, 0.16 * len(rows)))
+
+
+def bandwidth(rows: Rows) -> str:
+    """Return bandwidth against size, as SVG: a mark a size, a line the fit (rows of ``link_points``)."""
+
+    def draw(axes: Axes) -> None:
+        kinds = sorted({(row["op"] or "", row["pg"] or "") for row in rows})
+        tones = [TONES[name].light for name in ("comm_transfer", "compute", "data_wait", "exposed_copy", "comm_wait")]
+        for place, kind in enumerate(kinds):
+            mine = [row for row in rows if (row["op"] or "", row["pg"] or "") == kind]
+            colour, mark = tones[place % len(tones)], "osv^D"[place // len(tones) % 5]
+            sizes = [row["bytes"] for row in mine]
+            label = " ".join(filter(None, (kind[0], kind[1] and f"group {kind[1]}")))
+            axes.plot(sizes, [row["bandwidth"] / 1e6 for row in mine], mark, color=colour, ms=4, label=label)
+            if all(row["fitted"] is not None for row in mine):
+                axes.plot(sizes, [row["fitted"] / 1e6 for row in mine], color=colour, lw=1)
+        axes.set_xscale("log", base=2)
+        axes.set_xlabel("bytes")
+        axes.set_ylabel("MB/s")
+        axes.legend(loc="lower left", ncols=4, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))
+
+    return _svg(draw)
+
+
 def memory_stack(rows: Rows) -> str:
     """Return live bytes over time by category, stacked, as SVG (rows of ``memory_stack``)."""
 
