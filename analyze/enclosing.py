@@ -1,4 +1,4 @@
-"""Which host span stands around a moment: the innermost one, and the phase of training it belongs to.
+"""Which host span stands around a moment: the innermost one and the innermost module, and the phase of training.
 
 Spans and moments come as one stream in the order (thread, start, longest first), so memory holds one batch and the
 spans that are open at its end.
@@ -15,15 +15,17 @@ import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
 _COLUMNS = ("thread", "start_ns", "end_ns", "event_id", "role")
-_OPERATOR = 1  # role of a span that begins the phase only where nothing around it does; higher ones always do
+_OPERATOR = 1  # role of a span that begins a phase only where nothing around it does; higher ones always do
+_MODULE = 5  # role of a span that begins no phase and tells the module
 NONE = -1
 
 
 class Around(NamedTuple):
-    """Of each moment, in the order of ``event_id``: the innermost span's event (``NONE`` where there is none), the phase."""
+    """Of each moment, in the order of ``event_id``: events of the innermost span and module (or ``NONE``), the phase."""
 
     event_id: Ints
     span: Ints
+    module: Ints
     phase: Ints
 
 
@@ -32,9 +34,9 @@ def around(batches: Iterable[pa.RecordBatch]) -> Around:
 
     Args:
         batches: Columns ``thread`` (a code), ``start_ns``, ``end_ns``, ``event_id``, ``role``: ``NONE`` for a moment; of a
-            span the phase it begins: 0 for none, 1 if no span around it begins another, higher always.
+            span the phase it begins: 0 for none, 1 if no span around it begins another, higher always; 5 for a module.
     """
-    found: list[tuple[Ints, Ints, Ints]] = []
+    found: list[Around] = []
     pending = np.empty((len(_COLUMNS), 0), np.int64)
     for batch in batches:
         columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in _COLUMNS]
@@ -44,12 +46,12 @@ def around(batches: Iterable[pa.RecordBatch]) -> Around:
         found.append(_around(*rows))
         thread, start, end, _, role = rows
         pending = rows[:, (thread == thread[-1]) & (end > start[-1]) & (role != NONE)]
-    ids, spans, phases = (np.concatenate(column) for column in zip(*found, strict=True)) if found else (pending[0],) * 3
-    order = np.argsort(ids)
-    return Around(ids[order], spans[order], phases[order])
+    every = [np.concatenate(column) for column in zip(*found, strict=True)] if found else [pending[0]] * 4
+    order = np.argsort(every[0])
+    return Around(*(column[order] for column in every))
 
 
-def _around(thread: Ints, start: Ints, end: Ints, event_id: Ints, role: Ints) -> tuple[Ints, Ints, Ints]:
+def _around(thread: Ints, start: Ints, end: Ints, event_id: Ints, role: Ints) -> Around:
     moments = np.flatnonzero(role == NONE)
 
     def innermost(chosen: npt.NDArray[np.bool_]) -> Ints:
@@ -59,9 +61,13 @@ def _around(thread: Ints, start: Ints, end: Ints, event_id: Ints, role: Ints) ->
         row = np.append(spans, NONE)[at]  # at the end, where ``NONE`` leads
         return np.where((row != NONE) & (thread[row] == thread[moments]), row, NONE)
 
-    span, operator, strong = innermost(role != NONE), innermost(role == _OPERATOR), innermost(role > _OPERATOR)
+    strong, operator = innermost((role > _OPERATOR) & (role < _MODULE)), innermost(role == _OPERATOR)
     phase = np.where(strong != NONE, role[strong], np.where(operator != NONE, _OPERATOR, 0))
-    return event_id[moments], np.where(span != NONE, event_id[span], NONE), phase
+    span, module = (
+        np.where(row != NONE, event_id[row], NONE)
+        for row in (innermost((role != NONE) & (role < _MODULE)), innermost(role == _MODULE))
+    )
+    return Around(event_id[moments], span, module, phase)
 
 
 def last_above(values: Ints, upto: Ints, bound: Ints) -> Ints:

@@ -144,12 +144,21 @@ INVARIANTS = (
     ),
     Invariant(
         "memory_adds_up",
-        "What was alive at the peak of a recording sums to the peak, to the byte, and nothing of it is negative.",
+        "What was alive at a recording's peak sums to it, what is left at its end to that, to the byte, nothing negative.",
         """
-        with parts as (select rank, source, device, sum(bytes) as bytes, min(bytes) as least from memory_alive group by all),
+        with parts as (
+            select true as top, rank, source, device, sum(bytes) as bytes, min(bytes) as least from memory_alive group by all
+            union all
+            select false, rank, source, device, sum(bytes), min(bytes) from memory_left group by all
+        ),
+        totals as (
+            select true as top, rank, source, device, peak as total from memory_peaks
+            union all
+            select false, rank, source, device, at_end from memory_peaks
+        ),
         sums as (
-            select coalesce(bytes, 0) <> peak or coalesce(least, 0) < 0 as broken
-            from memory_peaks left join parts using (rank, source, device)
+            select coalesce(bytes, 0) <> total or coalesce(least, 0) < 0 as broken
+            from totals left join parts using (top, rank, source, device)
         )
         select count(*), count(*) filter (broken), case when coalesce(bool_or(broken), false) then null else 0 end from sums
         """,

@@ -16,7 +16,7 @@ import pyarrow as pa
 from ..ingest.manifest import known_records
 from ..ingest.resolve import Resolved, resolve
 from ..ingest.schema import CAPTURE_TABLES, SOURCES
-from ..ingest.sessions import Session, read_sessions, timer_files
+from ..ingest.sessions import Session, collected, read_sessions
 from ..ingest.writer import table_path
 from .cross import MATCHED
 from .exposure import COMM_SPLIT, EXPOSED_WAITS
@@ -47,6 +47,8 @@ _OF_SOURCE = """from {files} t join all_sources s using (capture_id) left join c
 def _shifted(column: str) -> str:
     return f"t.{column} + coalesce(c.shift_ns, 0) as {column}"
 
+
+_JOB_STEP = "t.step + c.step_base as step"
 
 _VIEWS = {
     "events": f"""
@@ -84,8 +86,10 @@ _VIEWS = {
         from {{files}} join captures c using (capture_id)""",
     "memory_peaks": f"""
         select s.rank, s.source, t.* exclude (capture_id)
-            replace ({_shifted("start_ns")}, {_shifted("end_ns")}, {_shifted("peak_ns")}) {_OF_SOURCE}""",
-    "memory_alive": f"select s.rank, s.source, t.* exclude (capture_id) {_OF_SOURCE}",
+            replace ({_shifted("start_ns")}, {_shifted("end_ns")}, {_shifted("peak_ns")},
+                t.peak_step + c.step_base as peak_step) {_OF_SOURCE}""",
+    "memory_alive": f"select s.rank, s.source, t.* exclude (capture_id) replace ({_JOB_STEP}) {_OF_SOURCE}",
+    "memory_left": f"select s.rank, s.source, t.* exclude (capture_id) replace ({_JOB_STEP}) {_OF_SOURCE}",
     "memory_lines": f"select s.rank, s.source, t.* exclude (capture_id) replace ({_shifted('t_ns')}) {_OF_SOURCE}",
     "capture_quality": """
         select t.source, c.rank, rule, count, effect_ns, sentence from {files} t left join captures c using (capture_id)""",
@@ -204,7 +208,7 @@ def open_tables(run: Path) -> RunTables:
     for view, query in _VIEWS.items():
         table = _FILES_OF.get(view, view)
         con.execute(f"create view {view} as {query.format(files=_files(con, run, table, resolved))}")
-    _timer(con, run)
+    _collected(con, run)
     _register(con, "matched", [], MATCHED)
     _register(con, "fits", [], FITS)
     _register(con, "comm_split", [], COMM_SPLIT)
@@ -257,16 +261,19 @@ def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _timer(con: duckdb.DuckDBPyConnection, run: Path) -> None:
-    con.register("timer_rows", timer_files(run))
-    # A step that several sessions of a rank did (a job restarted from a checkpoint) is told by the latest.
-    con.execute(
-        """
-        create table timer as from timer_rows
-        qualify row_number() over (partition by rank, step order by start_ns desc) = 1 order by rank, step
-        """
-    )
-    con.unregister("timer_rows")
+# A step that several sessions of a rank did (a job restarted from a checkpoint) is told by the latest.
+_COLLECTED = {
+    "timer": "qualify row_number() over (partition by rank, step order by start_ns desc) = 1 order by rank, step",
+    "host_memory": "order by rank, t_ns",
+    "device_memory": "order by rank, t_ns, device",
+}
+
+
+def _collected(con: duckdb.DuckDBPyConnection, run: Path) -> None:
+    for name, order in _COLLECTED.items():
+        con.register("collected_rows", collected(run, name))
+        con.execute(f"create table {name} as from collected_rows {order}")
+        con.unregister("collected_rows")
 
 
 def _sources(con: duckdb.DuckDBPyConnection, resolved: list[Resolved]) -> None:

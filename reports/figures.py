@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _INK, _QUIET, _RULE = "#010203", "#717273", "#d1d2d3"
 _INKS = {_INK: "var(--ink)", _QUIET: "var(--quiet)", _RULE: "var(--rule)"}
+_WIDTH = 10.4  # inches, as the margins around the axes
+_LEFT, _RIGHT, _BELOW, _ABOVE = 0.55, 0.1, 0.4, 0.26
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: it can be searched and takes the page's font
     "svg.hashsalt": "stepscope",  # the same run gives the same bytes
@@ -191,8 +193,11 @@ def _svg(draw: Callable[[Axes], None], height: float = 2.3) -> str:
     from matplotlib.figure import Figure
 
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(10.4, height), layout="constrained")
+        figure = Figure(figsize=(_WIDTH, height))
         draw(figure.subplots())
+        figure.subplots_adjust(  # fixed: a layout that measures its texts draws everything twice
+            left=_LEFT / _WIDTH, right=1 - _RIGHT / _WIDTH, bottom=_BELOW / height, top=1 - _ABOVE / height
+        )
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     _, _, inner = text.getvalue().partition("<svg")

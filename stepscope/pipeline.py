@@ -133,8 +133,9 @@ def _local(out: str) -> Iterator[str]:
 
 
 def pending_traces(run: str | os.PathLike[str]) -> list[str]:
-    """Return the raw windows of a collected run that are not ingested yet: the job was killed before they were."""
-    raw = sorted(str(path) for path in (Path(run) / "raw").glob("rank=*/*.json*") if not path.name.startswith("."))
+    """Return what the collector left in a run and is not ingested yet: windows of a job that was killed, memory snapshots."""
+    left = [*Path(run).glob("raw/rank=*/*.json*"), *Path(run).glob("snapshots/rank=*/*.pickle")]
+    raw = sorted(str(path) for path in left if not path.name.startswith("."))
     if not raw:
         return []
     known = {os.path.abspath(record["source"]) for record in known_records(run)}
@@ -155,7 +156,9 @@ def _mapped(found: list[Found], run: Path, generic: bool, executor: Executor | N
     pool = executor or ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     try:
         with _without_main():
-            tasks = [pool.submit(map_source, one, run, generic, max(1, min(THREADS, cores // workers))) for one in found]
+            tasks = [
+                pool.submit(map_source, one, run, generic, max(1, min(THREADS, cores // workers))) for one in found
+            ]
         yield (task.result() for task in as_completed(tasks))
     finally:
         if executor is None:

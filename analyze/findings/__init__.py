@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from . import (
     communication,
     copies,
+    held,
     host,
+    host_memory,
     idle,
     links,
     loader,
@@ -39,6 +41,9 @@ FINDERS = (
     host.find_allocator,
     idle.find,
     memory.find,
+    held.find,
+    held.find_replicated,
+    host_memory.find,
     out_of_memory.find,
 )
 

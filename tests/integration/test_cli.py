@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import json
 import subprocess
@@ -122,3 +123,14 @@ def test_help_and_import_stay_light():
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr == ""
     assert stepscope("--help").returncode == 0
+
+
+def test_the_names_of_the_api_are_never_rooms():
+    """A room that was imported hides what has its name."""
+    import stepscope.api
+    import stepscope.cli
+    import stepscope.collect
+    import stepscope.reports.html
+
+    for name in stepscope.__all__:
+        assert not inspect.ismodule(getattr(stepscope, name)), name

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stepscope.analyze.enclosing import NONE, around
 
-ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 12), st.integers(NONE, 4)), max_size=50)
+ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(0, 12), st.integers(NONE, 5)), max_size=50)
 
 
 def stream(rows, batch):
@@ -28,10 +28,11 @@ def test_spans_that_may_overlap(rows, batch):
     for thread, moment, _, event, role in made:
         if role != NONE:
             continue
-        over = [one for one in made if one[0] == thread and one[4] != NONE and one[1] <= moment < one[2]]
+        open_ = [one for one in made if one[0] == thread and one[4] != NONE and one[1] <= moment < one[2]]
+        over, modules = ([one for one in open_ if (one[4] == 5) is module] for module in (False, True))
         strong = [one[4] for one in over if one[4] > 1]
         phase = strong[-1] if strong else 1 if any(one[4] == 1 for one in over) else 0
-        wanted.append((event, over[-1][3] if over else NONE, phase))
+        wanted.append((event, over[-1][3] if over else NONE, modules[-1][3] if modules else NONE, phase))
     found = around(batches)
     assert list(zip(*(column.tolist() for column in found), strict=True)) == sorted(wanted)
 
