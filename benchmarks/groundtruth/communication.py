@@ -28,7 +28,7 @@ FAST, SLOW = "1gbit", "200mbit"
 CAUSES = {  # what was planted -> how the finding must call it
     "sleep": "unexplained",
     "stall": "unexplained",
-    "matmul": "compute",
+    "matmul": "compute than the others (aten::mm",
     "data": "data wait",
 }
 NAMING = ("straggler", "slow_link")  # findings that name a culprit
