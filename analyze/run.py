@@ -55,7 +55,9 @@ class Run:
         Raises:
             StepscopeError: DuckDB refuses the query; the sentence is DuckDB's own.
         """
-        if re.search(r"\b(collectives|blame|causes|comm_split|fits|ledger|ranks|matched)\b", query, re.IGNORECASE):
+        if re.search(
+            r"\b(collectives|blame|causes|comm_split|fits|link_times|ledger|ranks|matched)\b", query, re.IGNORECASE
+        ):
             self._match()
         if re.search(r"\b(findings|quality|invariants)\b", query, re.IGNORECASE):
             self._judge()

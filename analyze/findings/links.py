@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...ingest.rows import first_row
-from ..links import slow_link, times
+from ..links import TIMES_SQL, slow_link, times
 from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
 from .shares import mean_step_ns
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 def find(run: Run) -> Iterator[Finding]:
     """Find the rank behind a slow link."""
-    from ..run import query_text
-
     slow, step = slow_link(times(run.con)), mean_step_ns(run)
     if slow is None or not step:
         return
@@ -33,7 +31,7 @@ def find(run: Run) -> Iterator[Finding]:
     lost = min(slow.lost_ns, (exposed and exposed[0]) or 0)
     if lost / step < LEAST_SHARE:
         return
-    sql, rows = evidence(run, query_text("link_times"))
+    sql, rows = evidence(run, TIMES_SQL)
     yield Finding(
         "slow_link",
         f"Rank {slow.rank} is behind a slow link: all {slow.groups} groups with it take {slow.factor:.1f} times as long or more "

@@ -54,7 +54,7 @@ def test_a_capture_put_together_in_stretches_is_the_same(tmp_path, monkeypatch):
     trace = kineto.write(tmp_path / "rank0.json", kineto.training(60))
     ingest(trace, tmp_path / "whole")
     monkeypatch.setattr("stepscope.ingest.capture.AT_ONCE", 50)
-    monkeypatch.setattr("stepscope.ingest.capture.STRETCH", 37)
+    monkeypatch.setattr("stepscope.ingest.capture.ROW_GROUP", 37)
     ingest(trace, tmp_path / "pieces")
     with open_run(tmp_path / "whole") as whole, open_run(tmp_path / "pieces") as pieces:
         rows = [run.sql("from events order by event_id").fetchall() for run in (whole, pieces)]
