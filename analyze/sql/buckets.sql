@@ -7,7 +7,7 @@ with placed as (
     select c.*, s.start_ns as step_ns,
         row_number() over (partition by c.rank, c.capture, c.step order by c.start_ns, c.event_id) as place
     from collectives c semi join judged using (rank, capture, step)
-    join capture_steps s using (rank, capture, step)
+    join steps s using (rank, capture, step)
     where op in ('all_reduce', 'reduce_scatter')
 )
 select place, any_value(op) as op, case when min(bytes) = max(bytes) then min(bytes) end as bytes, count(*) as calls,
