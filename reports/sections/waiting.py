@@ -126,7 +126,7 @@ def _sizes(book: Book) -> list[Block]:
     answer = book.ask("link_points", "Bandwidth of the buffer against its size; the line is the fit.", "waiting")
     if len({row["bytes"] for row in answer.rows}) < 2:
         return []
-    caption = "Bandwidth of the buffer against its size, once all ranks have arrived; lines are the fit."
+    caption = "Bandwidth of the buffer against its size, once all ranks have arrived, of those called most; lines are the fit."
     return [Figure(figures.bandwidth(answer.rows), caption, answer.id)]
 
 
