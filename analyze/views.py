@@ -149,26 +149,28 @@ class RunTables:
     con: duckdb.DuckDBPyConnection
     resolved: list[Resolved]
     sessions: list[Session]
+    damaged: list[str]  # a sentence for every file of the run that cannot be read
 
 
 def open_tables(run: Path) -> RunTables:
     """Return a connection whose catalog has the run's tables and views, but for ``findings`` and ``quality``."""
     con = duckdb.connect()
-    resolved = resolve(known_records(run))
+    damaged: list[str] = []
+    resolved = resolve(known_records(run, damaged.append))
     sessions = read_sessions(run)
     _register(con, "captures", [_capture_row(one) for one in resolved if one.capture is not None], CAPTURES)
     _sources(con, resolved)
     for view, query in _VIEWS.items():
         table = _FILES_OF.get(view, view)
         con.execute(f"create view {view} as {query.format(files=_files(con, run, table, resolved))}")
-    _timer(con, run)
+    _timer(con, run, damaged)
     _register(con, "matched", [], MATCHED)
     con.execute(_LAYERED)
     ranks = rank_rows(con, resolved, sessions)
     _register(con, "ranks", ranks, RANKS)
     activations = con.sql("select rank, max(bytes) from memory_lines where category = 'activation' group by rank")
     _register(con, "placements", placement_rows(ranks, dict(activations.fetchall())), PLACEMENTS)
-    return RunTables(con, resolved, sessions)
+    return RunTables(con, resolved, sessions, damaged)
 
 
 def _capture_row(one: Resolved) -> dict[str, Any]:
@@ -211,8 +213,8 @@ def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _timer(con: duckdb.DuckDBPyConnection, run: Path) -> None:
-    con.register("timer_rows", timer_files(run))
+def _timer(con: duckdb.DuckDBPyConnection, run: Path, damaged: list[str]) -> None:
+    con.register("timer_rows", timer_files(run, damaged.append))
     # A step that several sessions of a rank did (a job restarted from a checkpoint) is told by the latest.
     con.execute(
         """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from .schema import TIMER
-from .writer import read_parquet
+from .timer_rows import read_rows
 
 Session = dict[str, Any]
 
@@ -27,36 +28,7 @@ def read_sessions(run: Path) -> list[Session]:
     return sorted(sessions, key=lambda one: (one["rank"], one.get("started_ns") or 0, str(one.get("session"))))
 
 
-def timer_files(run: Path) -> pa.Table:
-    """Return every timer row of a run.
-
-    A session that was killed has its rows as JSON lines, the last of which may be torn.
-    """
-    tables = [read_parquet(file) for file in sorted((run / "timer").glob("rank=*/*.parquet"))]
-    finished = {file.stem for file in (run / "timer").glob("rank=*/*.parquet")}
-    for file in sorted((run / "timer").glob("rank=*/*.jsonl")):
-        if file.stem not in finished:
-            tables.append(_lines(file))
-    return pa.concat_tables([_conform(table) for table in tables]) if tables else TIMER.empty_table()
-
-
-def _conform(table: pa.Table) -> pa.Table:
-    columns = [
-        table[name].cast(TIMER.field(name).type)
-        if name in table.column_names
-        else pa.nulls(len(table), TIMER.field(name).type)
-        for name in TIMER.names
-    ]
-    return pa.Table.from_arrays(columns, schema=TIMER)
-
-
-def _lines(file: Path) -> pa.Table:
-    rows = []
-    for line in file.read_bytes().splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict) and isinstance(row.get("step"), int) and isinstance(row.get("rank"), int):
-            rows.append({name: row.get(name) for name in TIMER.names})
-    return pa.Table.from_pylist(rows, schema=TIMER)
+def timer_files(run: Path, damaged: Callable[[str], object]) -> pa.Table:
+    """Return every timer row of a run; ``damaged`` is called with a sentence for every file that is left out."""
+    folders = sorted(folder for folder in (run / "timer").glob("rank=*") if folder.name[5:].isdecimal())
+    return pa.concat_tables([TIMER.empty_table(), *(read_rows(folder, damaged) for folder in folders)])
