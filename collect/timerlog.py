@@ -12,8 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..ingest.schema import TIMER
 from ..ingest.timer_rows import ROW, as_lines, read_lines, read_rows, rescue
 from ..ingest.writer import rank_dir, table_path, write_parquet
 from .appender import Appender
@@ -124,7 +126,7 @@ class TimerLog:
         try:
             self.flush()
             self._file.close()
-            _seal(self._file.path)
+            seal(self._file.path)
         finally:
             rows, self._rows = self._rows, bytearray()
             if self._shared:
@@ -135,7 +137,7 @@ class TimerLog:
 
     @guarded
     def _seal(self, full: Path) -> None:
-        _seal(full)
+        seal(full)
 
     def _begin_part(self) -> None:
         part = f".{self._parts}" if self._parts else ""
@@ -144,7 +146,7 @@ class TimerLog:
         self._written = 0
 
 
-def _seal(path: Path) -> None:
+def seal(path: Path, schema: pa.Schema = TIMER) -> None:
     """Turn a file of lines into the Parquet file of the same name, then remove it."""
-    write_parquet(read_lines(path.read_bytes()), path.with_suffix(".parquet"))
+    write_parquet(read_lines(path.read_bytes(), schema), path.with_suffix(".parquet"))
     path.unlink()

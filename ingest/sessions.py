@@ -1,4 +1,4 @@
-"""What the always-on collector left in a run: session facts and timer rows, finished or cut off by a kill."""
+"""What the always-on collector left in a run: session facts and rows, finished or cut off by a kill."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .schema import TIMER
+from .schema import COLLECTED
 from .timer_rows import read_rows
 
 Session = dict[str, Any]
@@ -28,7 +28,14 @@ def read_sessions(run: Path) -> list[Session]:
     return sorted(sessions, key=lambda one: (one["rank"], one.get("started_ns") or 0, str(one.get("session"))))
 
 
-def timer_files(run: Path, damaged: Callable[[str], object]) -> pa.Table:
-    """Return every timer row of a run; ``damaged`` is called with a sentence for every file that is left out."""
-    folders = sorted(folder for folder in (run / "timer").glob("rank=*") if folder.name[5:].isdecimal())
-    return pa.concat_tables([TIMER.empty_table(), *(read_rows(folder, damaged) for folder in folders)])
+def collected(run: Path, name: str, damaged: Callable[[str], object] = str) -> pa.Table:
+    """Return every row of a table that the collector writes (``schema.COLLECTED``).
+
+    Args:
+        run: The run directory.
+        name: Of the table.
+        damaged: Called with a sentence for every file that is left out because it cannot be read.
+    """
+    schema = COLLECTED[name]
+    folders = sorted(folder for folder in (run / name).glob("rank=*") if folder.name[5:].isdecimal())
+    return pa.concat_tables([schema.empty_table(), *(read_rows(folder, damaged, schema) for folder in folders)])

@@ -1,4 +1,4 @@
-"""The rows of the always-on timer: Parquet of finished sessions, lines of JSON and shared memory of the others.
+"""The rows that the collector writes itself: Parquet of finished sessions, lines of JSON and shared memory of the others.
 
 A write a step would cost short steps more than all the rest of the collector, for the way through the kernel empties
 the caches. So rows go into memory that belongs to a file in ``/dev/shm`` and outlives the process, and into the run
@@ -49,33 +49,38 @@ def as_lines(rows: bytes | memoryview, rank: int, session: str, after: int = -1)
     return "".join(lines).encode()
 
 
-def read_lines(lines: bytes) -> pa.Table:
+def read_lines(lines: bytes, schema: pa.Schema = TIMER) -> pa.Table:
     """Return the rows in lines of JSON; a torn line, or one that is no row, is left out."""
     whole = lines.rpartition(b"\n")[0]
     if not whole:
-        return TIMER.empty_table()
-    options = pj.ParseOptions(explicit_schema=TIMER, unexpected_field_behavior="ignore")
+        return schema.empty_table()
+    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     try:
-        table = pj.read_json(pa.BufferReader(whole), parse_options=options).select(TIMER.names)
+        table = pj.read_json(pa.BufferReader(whole), parse_options=options).select(schema.names)
     except pa.ArrowException:
-        table = pa.Table.from_pylist(list(_readable(whole)), schema=TIMER)
+        table = pa.Table.from_pylist(list(_readable(whole, schema)), schema=schema)
     return table.filter(pc.and_(table["rank"].is_valid(), table["step"].is_valid()))
 
 
-def read_rows(folder: Path, damaged: Callable[[str], object] = str) -> pa.Table:
-    """Return all timer rows of a rank, of finished, running and killed sessions.
+def read_rows(folder: Path, damaged: Callable[[str], object] = str, schema: pa.Schema = TIMER) -> pa.Table:
+    """Return all rows of a rank in a table of ``schema.COLLECTED``, of finished, running and killed sessions.
 
     Args:
         folder: ``RUN/timer/rank=00003``.
         damaged: Called with a sentence for every file that is left out because it cannot be read.
+        schema: Of the table; only rows of the timer stand in shared memory.
     """
     sealed = sorted(folder.glob("*.parquet"))
     live = _live(folder)
-    shared = {session: _shared(session) for session in live}  # first: what leaves it then is among the lines
-    tables = [TIMER.empty_table()]
+    shared = {
+        session: _shared(session) for session in live if schema is TIMER
+    }  # first: what leaves it then is among the lines
+    tables = [schema.empty_table()]
     for file in [*sealed, *(file for files in live.values() for file in files)]:
         try:
-            tables.append(_conform(read_parquet(file)) if file in sealed else read_lines(file.read_bytes()))
+            tables.append(
+                _conform(read_parquet(file), schema) if file in sealed else read_lines(file.read_bytes(), schema)
+            )
         except StepscopeError as error:
             damaged(str(error))
         except (OSError, pa.ArrowException) as error:
@@ -121,17 +126,17 @@ def _rest(folder: Path, session: str, rows: bytes, written: pa.Table) -> bytes:
     return as_lines(rows, int(folder.name.partition("=")[2]), session, -1 if last is None else last)
 
 
-def _conform(table: pa.Table) -> pa.Table:
+def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = [
         table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
-        for field in TIMER
+        for field in schema
     ]
-    return pa.Table.from_arrays(columns, schema=TIMER)
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _readable(lines: bytes) -> Iterator[dict[str, object]]:
+def _readable(lines: bytes, schema: pa.Schema) -> Iterator[dict[str, object]]:
     for line in lines.splitlines():
         with suppress(ValueError, AttributeError, pa.ArrowException):
-            row = {name: json.loads(line).get(name) for name in TIMER.names}
-            pa.Table.from_pylist([row], schema=TIMER)
+            row = {name: json.loads(line).get(name) for name in schema.names}
+            pa.Table.from_pylist([row], schema=schema)
             yield row
