@@ -143,9 +143,16 @@ def test_a_damaged_file_of_a_run_costs_only_itself(tmp_path, run, table, content
     assert (done.returncode, damaged.name in done.stderr) == (1, True), done.stderr
     if table != "timer":
         ingest(str(run.parent / "t.json"), copy)
-        damaged.unlink() if table == "sources" and not content else None
         with open_run(copy) as healed, open_run(run) as before:
             assert healed.sql("from ledger").fetchall() == before.sql("from ledger").fetchall()
+
+
+def test_traces_may_lie_in_the_run_directory_itself(tmp_path):
+    kineto.write(tmp_path / "t.json", kineto.training())
+    for fresh in (1, 0):
+        assert len(ingest(str(tmp_path), tmp_path).records) == fresh
+    with open_run(tmp_path) as opened:
+        assert opened.sql("select source from sources").fetchall() == [(str(tmp_path / "t.json"),)]
 
 
 def test_a_rank_in_the_environment_beyond_counting_is_none(monkeypatch):
