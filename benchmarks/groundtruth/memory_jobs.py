@@ -115,7 +115,12 @@ def _load(out: str, prefetch: int) -> None:
     from torch.utils.data import DataLoader
 
     loader: Any = DataLoader(
-        range(400), batch_size=1, num_workers=2, prefetch_factor=prefetch, collate_fn=_batch, multiprocessing_context="fork"
+        range(400),
+        batch_size=1,
+        num_workers=2,
+        prefetch_factor=prefetch,
+        collate_fn=_batch,
+        multiprocessing_context="fork",
     )
     torch.set_num_threads(1)
     for _ in stepscope.watch(loader, out, window=None):
