@@ -91,6 +91,29 @@ def _representative(con: duckdb.DuckDBPyConnection) -> list[Row]:
     ]
 
 
+def _doubts(con: duckdb.DuckDBPyConnection) -> list[Row]:
+    """Say in how many collectives the clocks leave open who arrived last, and how far they are known."""
+    split_up, doubtful, wait, error = first_row(
+        con.execute(
+            """
+            select count(*), count(*) filter (not certain), sum(ns) filter (not certain)::bigint,
+                (select max(clock_error_ns) from ranks)
+            from (
+                select match, bool_and(late_certain) as certain, sum(wait_ns) as ns from collectives
+                where wait_ns is not null group by match
+            )
+            """
+        )
+    ) or (0, 0, None, None)
+    if not doubtful or not error:
+        return []
+    sentence = (
+        f"In {doubtful} of {split_up} collectives the clocks of the hosts, known to ± {error / 1e6:.3f} ms at worst, leave open "
+        "which rank arrived last: their waiting is charged to none."
+    )
+    return [(None, None, "arrival_uncertain", doubtful, wait, sentence)]
+
+
 def _across_ranks(con: duckdb.DuckDBPyConnection, ambiguous: Sequence[int]) -> list[Row]:
     """Say what of the collectives could not be matched, split or reconciled."""
     notes: list[Row] = []
@@ -111,6 +134,7 @@ def _across_ranks(con: duckdb.DuckDBPyConnection, ambiguous: Sequence[int]) -> l
                 "apart. The others lack a member, have one without a common clock, or do not make all ranks meet.",
             )
         )
+    notes += _doubts(con)
     if ambiguous:
         listed = ", ".join(map(str, ambiguous))
         sentence = (

@@ -28,7 +28,7 @@ FAST, SLOW = "1gbit", "200mbit"
 CAUSES = {  # what was planted -> how the finding must call it
     "sleep": "unexplained",
     "stall": "unexplained",
-    "matmul": "compute",
+    "matmul": "compute than the others (aten::mm",
     "data": "data wait",
 }
 NAMING = ("straggler", "slow_link")  # findings that name a culprit
@@ -98,9 +98,14 @@ def _record(one: Experiment, folder: Path) -> Path:
             text = file.read()
         told = re.search(r'"baseTimeNanoseconds": *(\d+)', text)
         assert told is not None
-        moved = int(told[1]) + one.ahead_ms.get(rank, 0) * 1_000_000
+        ahead = one.ahead_ms.get(rank, 0) * 1_000_000
+        text = text.replace(told[0], f'"baseTimeNanoseconds": {int(told[1]) + ahead}')
+        created = re.search(r'"created_ns": *\[([^]]*)\]', text)
+        if created is not None:
+            moved = json.dumps([int(ns) + ahead for ns in created[1].split(",")])
+            text = text.replace(created[0], f'"created_ns": {moved}')
         with gzip.open(trace, "wt", compresslevel=1) as file:
-            file.write(text.replace(told[0], f'"baseTimeNanoseconds": {moved}'))
+            file.write(text)
     ingest(str(out / "raw"), folder / "shifted")
     return folder / "shifted"
 
