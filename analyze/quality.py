@@ -24,13 +24,16 @@ RUN_QUALITY = pa.schema(
 Row = tuple[str | None, int | None, str, int, int | None, str]
 
 
-def run_quality(con: duckdb.DuckDBPyConnection, resolved: list[Resolved], ambiguous: Sequence[int]) -> pa.Table:
+def run_quality(
+    con: duckdb.DuckDBPyConnection, resolved: list[Resolved], ambiguous: Sequence[int], damaged: Sequence[str]
+) -> pa.Table:
     """Return the rows of ``quality`` that no single capture can write.
 
     Args:
         con: The run's tables, its collectives matched.
         resolved: The run's sources.
         ambiguous: Ranks whose collectives fit the others' at more than one place.
+        damaged: A sentence for every file of the run that cannot be read.
     """
     rows: list[Row] = [
         (one.record["source"], one.rank, _rule(one), 1, None, f"{one.record['source']} {one.reason}.")
@@ -42,6 +45,7 @@ def run_quality(con: duckdb.DuckDBPyConnection, resolved: list[Resolved], ambigu
         for one in resolved
         if one.capture is not None and one.rank_source != "distributedInfo"
     ]
+    rows += [(None, None, "run_file_damaged", 1, None, sentence) for sentence in damaged]
     rows += _representative(con)
     rows += _across_ranks(con, ambiguous)
     return pa.Table.from_pylist([dict(zip(RUN_QUALITY.names, row, strict=True)) for row in rows], schema=RUN_QUALITY)

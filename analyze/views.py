@@ -198,19 +198,21 @@ class RunTables:
     con: duckdb.DuckDBPyConnection
     resolved: list[Resolved]
     sessions: list[Session]
+    damaged: list[str]  # a sentence for every file of the run that cannot be read
 
 
 def open_tables(run: Path) -> RunTables:
     """Return a connection whose catalog has the run's tables and views, but for ``findings`` and ``quality``."""
     con = duckdb.connect()
-    resolved = resolve(known_records(run))
+    damaged: list[str] = []
+    resolved = resolve(known_records(run, damaged.append))
     sessions = read_sessions(run)
     _register(con, "captures", [_capture_row(one) for one in resolved if one.capture is not None], CAPTURES)
     _sources(con, resolved)
     for view, query in _VIEWS.items():
         table = _FILES_OF.get(view, view)
         con.execute(f"create view {view} as {query.format(files=_files(con, run, table, resolved))}")
-    _collected(con, run)
+    _collected(con, run, damaged)
     _register(con, "matched", [], MATCHED)
     _register(con, "fits", [], FITS)
     _register(con, "comm_split", [], COMM_SPLIT)
@@ -220,7 +222,7 @@ def open_tables(run: Path) -> RunTables:
     _register(con, "ranks", ranks, RANKS)
     activations = con.sql("select rank, max(bytes) from memory_lines where category = 'activation' group by rank")
     _register(con, "placements", placement_rows(ranks, dict(activations.fetchall())), PLACEMENTS)
-    return RunTables(con, resolved, sessions)
+    return RunTables(con, resolved, sessions, damaged)
 
 
 def _capture_row(one: Resolved) -> dict[str, Any]:
@@ -271,9 +273,9 @@ _COLLECTED = {
 }
 
 
-def _collected(con: duckdb.DuckDBPyConnection, run: Path) -> None:
+def _collected(con: duckdb.DuckDBPyConnection, run: Path, damaged: list[str]) -> None:
     for name, order in _COLLECTED.items():
-        con.register("collected_rows", collected(run, name))
+        con.register("collected_rows", collected(run, name, damaged.append))
         con.execute(f"create table {name} as from collected_rows {order}")
         con.unregister("collected_rows")
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import stepscope
-from stepscope.collect.timerlog import read_lines
+from stepscope.ingest.timer_rows import read_rows
 
 pytest.importorskip("torch")
 
@@ -78,10 +78,7 @@ def python(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
 
 def timer_steps(run: Path, rank: int = 0) -> list[int]:
     """Return the numbers of a rank's finished steps, whether live or sealed."""
-    folder = run / "timer" / f"rank={rank:05d}"
-    tables = [pq.read_table(path, partitioning=None) for path in folder.glob("*.parquet")]
-    tables += [read_lines(path) for path in folder.glob("*.jsonl")]
-    return sorted(step for table in tables for step in table["step"].to_pylist())
+    return sorted(read_rows(run / "timer" / f"rank={rank:05d}")["step"].to_pylist())
 
 
 @pytest.fixture
