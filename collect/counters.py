@@ -47,15 +47,11 @@ class Counters:
     def __init__(self, run: Path, session: str) -> None:
         self.dead = False
         self._run, self._session = run, session
-        self._due = 0
+        self.due_at = 0  # the next reading, by ``time.perf_counter_ns``
         self._walk_due = 0
         self._loaders: weakref.WeakSet[Any] = weakref.WeakSet()
         self._cgroup: host_memory.Cgroup | None = None
         self._files: dict[Path, Any] = {}
-
-    def due(self, t: int) -> bool:
-        """Tell whether it is time for a reading, by ``time.perf_counter_ns``."""
-        return t >= self._due and not self.dead
 
     @guarded
     def loader(self, iterator: Any) -> None:
@@ -72,7 +68,7 @@ class Counters:
             step: The job's own number of the step about to begin.
             t_ns: Now, ns since the epoch.
         """
-        self._due = perf_counter_ns() + EVERY_NS
+        self.due_at = perf_counter_ns() + EVERY_NS
         common = {"rank": rank, "session": self._session, "step": step, "t_ns": t_ns}
         torch = torch_if_loaded()
         self._write("host_memory", HOST_MEMORY, {**common, **self._host(), "pinned": pinned(torch)})
@@ -84,10 +80,12 @@ class Counters:
         """Turn the rows into Parquet."""
         self.dead = True
         for path, schema in self._files.items():
-            seal(path, schema)
+            if path.exists():
+                seal(path, schema)
 
     def let_go(self) -> None:
-        """After a failure: rows written so far stay as they are."""
+        """After a failure: rows written so far stay as they are, and no more are read."""
+        self.due_at = 1 << 63
 
     def _host(self) -> host_memory.Reading:
         if self._cgroup is None:
@@ -103,9 +101,8 @@ class Counters:
 
     def _write(self, table: str, schema: Any, row: dict[str, Any]) -> None:
         path = table_path(self._run, table, row["rank"], self._session).with_suffix(".jsonl")
-        if path not in self._files:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._files[path] = schema
+        path.parent.mkdir(parents=True, exist_ok=True)  # each time: the run may be deleted under way
+        self._files[path] = schema
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)  # not held: somebody may close what is
         try:
             os.write(file, json.dumps(row, separators=(",", ":")).encode() + b"\n")
