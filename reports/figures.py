@@ -81,19 +81,28 @@ def step_times(rows: Rows) -> str:
 
 
 def memory(rows: Rows, over: str) -> str:
-    """Return bytes over ``at_ns`` or ``step``, as SVG (rows of ``memory_series`` or ``memory_timer``)."""
+    """Return bytes over ``at_ns`` or ``step``, as SVG (rows of ``memory_series``, ``memory_timer``, ``memory_host_series``)."""
+    colours = {
+        "reserved": _QUIET,
+        "allocated": TONES["compute"].light,
+        "rss": TONES["host"].light,
+        "process": TONES["host"].light,
+        "workers": TONES["data_wait"].light,
+        "shared": TONES["allocator"].light,
+        "container": _QUIET,
+    }
+    names = {"rss": "resident (process)", "shared": "/dev/shm"}
 
     def draw(axes: Axes) -> None:
-        peak = max((row.get(key) or 0 for row in rows for key in ("allocated", "reserved", "rss")), default=0)
+        peak = max((row.get(key) or 0 for row in rows for key in colours), default=0)
         scale, unit = next(((s, u) for s, u in ((2**30, "GiB"), (2**20, "MiB")) if peak >= s), (2**10, "KiB"))
         x = [row[over] / 1e6 if over == "at_ns" else row[over] for row in rows]
-        colours = {"reserved": _QUIET, "allocated": TONES["compute"].light, "rss": TONES["host"].light}
-        names = {"rss": "resident (process)"}
         for key, colour in colours.items():
-            y = [None if row.get(key) is None else row[key] / scale for row in rows]
-            if any(value is not None for value in y):
-                line = [float("nan") if value is None else value for value in y]
-                axes.step(x, line, where="post", color=colour, lw=1.2, label=names.get(key, key))
+            told = [(at, row[key] / scale) for at, row in zip(x, rows, strict=True) if row.get(key) is not None]
+            if told:  # what is read now and then is a line from reading to reading, a single reading a point
+                at, line = [at for at, _ in told], [value for _, value in told]
+                mark, label = "" if len(told) > 1 else ".", names.get(key, key)
+                axes.step(at, line, where="post", color=colour, lw=1.2, marker=mark, label=label)
         axes.set_ylim(0, 1.08 * peak / scale or 1)
         axes.set_xlabel("ms since the first point" if over == "at_ns" else "step")
         axes.set_ylabel(unit)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import stepscope
+from stepscope.analyze.query import rows_of
 from stepscope.pipeline import ingest
 
 from .memory_jobs import BATCH, LEAK, SHM_BATCH, SHM_MIB, STEPS, WIDTHS, Job, MiB, load, train
@@ -27,7 +28,7 @@ ELEMENTS = sum((before + 1) * after for before, after in itertools.pairwise(WIDT
 TENSORS = 2 * (len(WIDTHS) - 1)
 # Kept for backward: the input, what ReLU and the second layer put out. A loss of 4 bytes holds them.
 GRAPH = 4 * BATCH * sum(WIDTHS) + 4
-WINDOW = stepscope.every(1000, active=4, first=STEPS - 10)
+WINDOW = stepscope.every(1000, active=4, first=STEPS - 10, slow=None)
 
 
 def _devices() -> list[str]:
@@ -69,8 +70,13 @@ def leak() -> Iterator[Answer]:
     for device in _devices():
         with train(Job(device, fault="leak", window=WINDOW)) as run:
             yield from _growth(run, device, LEAK)
-            place, size = run.sql("select place, bytes_per_step from memory_growing").fetchall()[0]
-        yield f"{device}: what stays of every profiled step", ("aten::ones", LEAK), (place, size), size == LEAK
+            top = rows_of(run.query("memory_growing"))[0]
+        right = top["bytes_per_step"] == LEAK and top["place"] in (
+            "aten::ones",
+            "aten::empty",
+        )  # the innermost operator
+        told = f"{top['bytes_per_step']} by {top['place']}"
+        yield f"{device}: what stays of every profiled step, and whose", LEAK, told, right
 
 
 def activations() -> Iterator[Answer]:
@@ -78,7 +84,7 @@ def activations() -> Iterator[Answer]:
     for device in _devices():
         with train(Job(device, fault="activations", window=WINDOW)) as run:
             yield from _growth(run, device, GRAPH)
-            ((stays,),) = run.sql("select sum(bytes_per_step)::bigint from memory_growing").fetchall()
+            stays = sum(row["bytes_per_step"] for row in rows_of(run.query("memory_growing")))
             held = "activations_held" in set(run.findings().kind)
         if device == "cpu":
             yield f"{device}: what stays of every profiled step", GRAPH, stays, stays == GRAPH

@@ -49,6 +49,9 @@ class Job:
 def train(job: Job) -> stepscope.Run:
     """Train in processes of their own and return what was collected."""
     out = Path(tempfile.mkdtemp(prefix="stepscope-truth-"))
+    os.environ["MALLOC_MMAP_THRESHOLD_"] = (
+        "65536"  # else glibc's heap keeps holes, and is resident beyond what tensors hold
+    )
     jobs = [get_context("spawn").Process(target=_train, args=(str(out), job, rank)) for rank in range(job.ranks)]
     for one in jobs:
         one.start()
