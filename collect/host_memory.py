@@ -11,6 +11,7 @@ from pathlib import Path
 
 SHARED = "/dev/shm"
 CGROUPS = Path("/sys/fs/cgroup")
+WALKED = 4 << 30  # bytes: a walk over the page tables of so much takes some 0.1 s
 _KIB = 1024
 _PROCESS = {b"Rss:": "rss", b"Pss:": "pss", b"Swap:": "swap"}
 _MACHINE = {b"MemAvailable:": "available", b"MemTotal:": "total"}
@@ -19,17 +20,27 @@ Reading = dict[str, int | None]
 
 
 def process(pid: int | str = "self") -> Reading:
-    """Return ``rss``, ``pss`` (shared pages divided among those who map them) and ``swap`` of a process, bytes."""
+    """Return ``rss``, ``pss`` (shared pages divided among those who map them) and ``swap`` of a process, bytes.
+
+    Of one that holds more than ``WALKED`` only ``rss``.
+    """
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as statm:
+            resident = int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return dict.fromkeys(_PROCESS.values())
+    if resident > WALKED:
+        return {**dict.fromkeys(_PROCESS.values()), "rss": resident}
     return _kib(f"/proc/{pid}/smaps_rollup", _PROCESS)
 
 
 def workers(pids: Iterable[int]) -> Reading:
-    """Return how many loader workers live, and their ``rss`` and ``pss`` summed; None where none of them tells."""
+    """Return how many loader workers live, and their ``rss`` and ``pss`` summed; None unless all of them tell."""
     alive = [one for one in map(process, pids) if one["rss"] is not None]
     sums: Reading = {"workers": len(alive)}
     for name in ("rss", "pss"):
         told = [size for one in alive if (size := one[name]) is not None]
-        sums[f"workers_{name}"] = sum(told) if told else None
+        sums[f"workers_{name}"] = sum(told) if alive and len(told) == len(alive) else None
     return sums
 
 

@@ -63,6 +63,14 @@ def test_workers_are_summed_and_the_dead_do_not_count():
     assert host_memory.workers([]) == {"workers": 0, "workers_rss": None, "workers_pss": None}
 
 
+def test_a_large_process_is_not_walked_over(monkeypatch):
+    monkeypatch.setattr(host_memory, "WALKED", 1 << 20)
+    told = host_memory.process()
+    assert told["rss"] > 1 << 20
+    assert (told["pss"], told["swap"]) == (None, None)
+    assert host_memory.workers([os.getpid()])["workers_pss"] is None
+
+
 def test_shared_memory_is_the_file_systems(tmp_path):
     before, size = host_memory.shared()["shm_used"], os.statvfs("/dev/shm")
     path = f"/dev/shm/stepscope-{os.getpid()}"
