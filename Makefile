@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 LINTED := build/lint
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench picture clean
+.PHONY: help setup demo test lint bench groundtruth picture clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,9 @@ lint: $(READY)  ## ruff, mypy on the installed package, import contracts
 
 bench: $(READY)  ## measure ratios against peers side by side; results go to benchmarks/results/
 	$(BIN)/python -m benchmarks
+
+groundtruth: $(READY)  ## run the experiments with planted causes (wants a quiet machine); tables go to docs/accuracy.md
+	$(BIN)/python -m benchmarks.groundtruth.data_loading --write docs/accuracy.md
 
 picture: $(READY)  ## make the README's picture from the demo's report
 	test -e demo/report.html || $(BIN)/stepscope demo --out demo

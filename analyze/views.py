@@ -19,6 +19,7 @@ from ..ingest.schema import CAPTURE_TABLES, SOURCES
 from ..ingest.sessions import Session, read_sessions, timer_files
 from ..ingest.writer import table_path
 from .cross import MATCHED
+from .lineage import create_lineage
 from .placement import PLACEMENTS, placement_rows
 from .ranks import RANKS, rank_rows
 
@@ -99,10 +100,18 @@ select rank, null, step, null, start_ns, end_ns, end_ns - start_ns, 'timer', tru
 from timer t anti join capture_steps s using (rank, step);
 
 create view batches as
-select rank, capture, batch, step, wait_start_ns, wait_ns, exposed_ns, workers, source from capture_batches
-union all
-select rank, null, row_number() over (partition by rank order by step) - 1, step, wait_start_ns, wait_ns, null, null, 'timer'
-from timer t anti join capture_batches b using (rank, step) where wait_ns is not null;
+with told as (
+    select rank, capture, batch, step, wait_start_ns, wait_ns, exposed_ns, workers, source,
+        row_number() over (partition by rank, capture, step order by wait_start_ns) - 1 as nth
+    from capture_batches
+    union all
+    select rank, null, row_number() over (partition by rank order by step) - 1, step, wait_start_ns, wait_ns, null, null,
+        'timer', 0
+    from timer t anti join capture_batches b using (rank, step) where wait_ns is not null
+)
+select t.* exclude (nth), l.worker, l.requested_ns, l.fetch_start_ns, l.fetch_end_ns, l.slowest, l.slowest_ns,
+    l.collate_ns, l.got_ns
+from told t left join lineage l using (rank, step, nth);
 
 -- The captures that may be added up: of those that conflict only the first.
 create view counted as select rank, capture from captures where counted;
@@ -163,6 +172,7 @@ def open_tables(run: Path) -> RunTables:
         con.execute(f"create view {view} as {query.format(files=_files(con, run, table, resolved))}")
     _timer(con, run)
     _register(con, "matched", [], MATCHED)
+    create_lineage(con, run, sessions)
     con.execute(_LAYERED)
     ranks = rank_rows(con, resolved, sessions)
     _register(con, "ranks", ranks, RANKS)

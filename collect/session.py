@@ -22,6 +22,7 @@ from ..ingest.writer import create_run, rank_dir, write_json
 from . import host, others
 from .convert import Converter
 from .guard import guarded
+from .lineage import Lineage
 from .recorder import Recorder
 from .states import States
 from .steps import Loop, Steps
@@ -63,6 +64,7 @@ class Session:
         self.run = Path(out).absolute()
         self.bounds = bounds
         self.steps = Steps()
+        self.lineage = Lineage(self.run, self.id, self._offset)
         self.converter = Converter(self.run, keep_raw)
         self.recorder = Recorder(self.run, self._origin, self.converter.take)
         self._requests = Requests(self.run, window.slow if window else None)
@@ -117,7 +119,9 @@ class Session:
                 self._write_facts()
         # torch's own iterators write the span of their requests into traces themselves.
         native = any(base.__name__ == "_BaseDataLoaderIter" for base in type(iterator).__mro__)
-        return Loop(type(loader).__name__, native, since, self.steps.round)
+        loop = Loop(type(loader).__name__, native, since, self.steps.round)
+        loop.lineage = self.lineage.new_pass(loader, iterator, since)
+        return loop
 
     @guarded
     def ask(self, loop: Loop) -> None:
@@ -134,13 +138,21 @@ class Session:
         elif self.bounds == "loader" and loop is self._driver and steps.batches:
             self._turn(entered)
         left = perf_counter_ns()
-        steps.ask(left if since is None or since < (steps.start or 0) else since)
+        asked = left if since is None or since < (steps.start or 0) else since
+        steps.ask(asked)
+        if loop.lineage is not None:
+            loop.lineage.ask(asked)
+            left = perf_counter_ns()
         self._cost += left - entered
 
     @guarded
     def got(self, loop: Loop) -> None:
         """Take note that the batch ``loop`` asked for has come."""
-        self.steps.got(loop, perf_counter_ns())
+        t = perf_counter_ns()
+        self.steps.got(loop, t)
+        if loop.lineage is not None:
+            loop.lineage.got(t, self.steps.step)
+            self._cost += perf_counter_ns() - t
 
     @guarded
     def leave(self, loop: Loop | None, exhausted: bool, late: bool = False) -> None:
@@ -289,6 +301,7 @@ class Session:
         self._facts.update(rank=rank, world_size=world_size)
         self.states.listen()
         self._log = TimerLog(self.run, rank, self.id, next_step(self.run, rank))
+        self._facts["first_step"] = self._log.base
         self._write_facts()
         return self._log
 
@@ -310,7 +323,7 @@ class Session:
 def _forget() -> None:
     """In a forked child (a loader's worker, say) the parent's sessions are none of its business."""
     for session in list(_open):
-        session.dead = session.recorder.dead = True
+        session.dead = session.recorder.dead = session.lineage.dead = True
     _open.clear()
 
 

@@ -258,6 +258,46 @@ TIMER = _schema(
     profiled=_bool,  # whether a profiler window was open
 )
 
+# What the collector follows of torch's DataLoaders: a row a batch fetched, by whoever fetched it (RUN/loader/
+# <session>.fetches.jsonl), and a row a batch that reached the loop (<session>.batches.jsonl).
+FETCHES = _schema(
+    loader=_str,  # a set of workers: session and ordinal
+    worker=_i64,  # NULL: the loop's own process
+    **{"pass": _i64},  # over the loader, with the same workers
+    ordinal=_i64,  # of the fetch by this worker in this pass
+    fetch_start_ns=_i64,
+    fetch_end_ns=_i64,
+    samples=_i64,  # NULL when they were not timed one by one
+    slowest_ns=_i64,
+    slowest=_str,  # its index, NULL for an iterable dataset
+    collate_ns=_i64,
+    cpu_ns=_i64,  # of the fetching thread
+    runq_ns=_i64,  # ready to run, but without a core
+    read_chars=_i64,  # bytes read through system calls
+    read_bytes=_i64,  # bytes read from storage
+    major_faults=_i64,
+    voluntary=_i64,  # context switches
+    involuntary=_i64,
+)
+DELIVERIES = _schema(
+    loader=_str,
+    **{"pass": _i64},
+    delivered=_i64,  # ordinal of the batch in the pass
+    workers=_i64,
+    prefetch=_i64,
+    in_order=_bool,
+    worker=_i64,
+    ordinal=_i64,
+    requested_ns=_i64,
+    asked_ns=_i64,
+    got_ns=_i64,
+    step=_i64,  # ordinal in the session
+    asked_cpu_ns=_i64,  # CPU time of the process so far
+    asked_runq_ns=_i64,  # of the loop's thread so far
+    got_cpu_ns=_i64,
+    got_runq_ns=_i64,
+)
+
 # One JSON object a collector session under RUN/sessions/rank=00003/<session>.json.
 SESSION_KEYS = [
     "session",
@@ -277,6 +317,7 @@ SESSION_KEYS = [
     "loaders",
     "states",  # bytes of parameters, buffers, gradients, optimizer state; whole_* of all shards; the largest unit
     "started_ns",
+    "first_step",
     "clock_offset_ns",
 ]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...ingest.rows import first_row
 from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
+from .loader_cause import Cause, cause
 from .shares import CATEGORY_SQL, category, costs, has_device_work, on_ranks
 
 if TYPE_CHECKING:
@@ -27,12 +28,13 @@ def find(run: Run) -> Iterator[Finding]:
     shares = category(run, "data_wait")
     if shares and shares[0].share >= LEAST_SHARE:
         worst = shares[0]
+        why = cause(run, worst.rank)
         sql, rows = evidence(run, CATEGORY_SQL.format(category="data_wait"))
         yield Finding(
             "loader_bound",
             f"Input-bound: each step waits {ms(worst.mean_ns)} for the data loader while nothing else is at work, "
-            f"{percent(worst.share)} of a {ms(worst.step_ns)} step{on_ranks(shares)}.",
-            _advice(run, worst.rank),
+            f"{percent(worst.share)} of a {ms(worst.step_ns)} step{on_ranks(shares)}.{_because(why)}",
+            why.advice if why else _advice(run, worst.rank),
             sql,
             rows,
             confidence="high" if worst.steps >= 3 else "low",
@@ -49,14 +51,15 @@ def _from_timer(run: Run, profiled_share: float | None) -> Iterator[Finding]:
         return
     rank, steps, mean, step, share, longest = row
     device = has_device_work(run)
+    why = cause(run, rank)
     window = "" if profiled_share is None else f" The profiled steps show {percent(profiled_share)} only."
     hidden = " How much of it queued device work hides is not recorded." if device or profiled_share is None else ""
     sql, rows = evidence(run, TIMER_SQL)
     yield Finding(
         "loader_bound",
         f"Input-bound outside the windows: over {steps} steps the loop waits {ms(mean)} a step for the data loader, "
-        f"{percent(share)} of a {ms(step)} step, at the longest {ms(longest)}.{window}{hidden}",
-        _advice(run, rank),
+        f"{percent(share)} of a {ms(step)} step, at the longest {ms(longest)}.{window}{hidden}{_because(why)}",
+        why.advice if why else _advice(run, rank),
         sql,
         rows,
         confidence="low" if hidden else "high",
@@ -65,6 +68,10 @@ def _from_timer(run: Run, profiled_share: float | None) -> Iterator[Finding]:
         share=share,
         step_scope="always-on steps",
     )
+
+
+def _because(why: Cause | None) -> str:
+    return f" {why.sentence}" if why else ""
 
 
 def _advice(run: Run, rank: int) -> str:

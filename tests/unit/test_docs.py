@@ -182,9 +182,16 @@ def test_the_readme_records_and_reports(recorded: Path, run: Run) -> None:
 
 def test_every_table_has_its_columns_and_types(run: Run) -> None:
     documented = re.findall(r"^### Table `(\w+)`$", DEFINED, flags=re.M)
-    assert set(TABLES) | {"captures", "ranks", "judged", "blame", "placements", "findings", "invariants"} == set(
-        documented
-    )
+    assert set(TABLES) | {
+        "captures",
+        "ranks",
+        "judged",
+        "blame",
+        "lineage",
+        "placements",
+        "findings",
+        "invariants",
+    } == set(documented)
     run.findings()
     for table in documented:
         there = [(name, kind) for name, kind, *_ in run.sql(f"describe {table}").fetchall()]
