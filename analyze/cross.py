@@ -1,7 +1,7 @@
 """The analysis across ranks, done once a run and only when it is asked for: matches, clocks, waiting.
 
-It reads the small table of collectives, fills the table ``matched`` and the clocks of ``ranks``; the views
-``collectives`` and ``blame`` show the outcome.
+It reads the small tables of collectives and of exposed communication, fills ``matched``, ``comm_split``,
+``exposed_waits`` and the clocks of ``ranks``; the views ``collectives``, ``blame`` and ``ledger`` show the outcome.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from .clocks import Clocks, Meetings, compare, meetings
+from .exposure import split_exposed
+from .links import fit_all
 from .matching import Rows, match
-from .waits import Clock, clocks, split
+from .waits import split
 
 MATCHED = pa.schema(
     {
@@ -23,6 +26,8 @@ MATCHED = pa.schema(
         "match": pa.int64(),
         "wait_ns": pa.int64(),
         "transfer_ns": pa.int64(),
+        "wait_least_ns": pa.int64(),
+        "wait_most_ns": pa.int64(),
         "late_rank": pa.int64(),
         "late_certain": pa.bool_(),
     }
@@ -38,10 +43,10 @@ def match_ranks(con: duckdb.DuckDBPyConnection) -> list[int]:
     names = ("rank", "clock_id", "group_id", "seq", "shape", "place", "start_ns", "end_ns")
     rows = Rows(*(columns[name] for name in names))
     matches = match(rows)
-    known = clocks(rows, matches.match, columns["meets"])
-    waits = split(rows, matches.match, columns["meets"], columns["expected"], known)
-    told = waits.wait >= 0
-    late = np.where(told, waits.late, -1)
+    met = meetings(rows, matches.match, columns["meets"])
+    clocks = compare(met)
+    waits = split(rows, met, clocks, columns["expected"])
+    told, bounded = waits.wait >= 0, waits.most >= 0
     matched = pa.table(
         [
             table["rank"],
@@ -50,7 +55,9 @@ def match_ranks(con: duckdb.DuckDBPyConnection) -> list[int]:
             _known(matches.match, matches.match >= 0),
             _known(waits.wait, told),
             _known(rows.end - rows.start - waits.wait, told),
-            _known(late, told),
+            _known(waits.least, bounded),
+            _known(waits.most, bounded),
+            _known(waits.late, told),
             pa.array(waits.certain, mask=~told),
         ],
         schema=MATCHED,
@@ -58,7 +65,9 @@ def match_ranks(con: duckdb.DuckDBPyConnection) -> list[int]:
     con.register("matched_rows", matched)
     con.execute("insert into matched from matched_rows")
     con.unregister("matched_rows")
-    _set_clocks(con, rows, known)
+    split_exposed(con)
+    _set_clocks(con, rows, met, clocks)
+    fit_all(con)
     return matches.ambiguous
 
 
@@ -66,10 +75,11 @@ def _known(values: np.ndarray, known: np.ndarray) -> pa.Array:
     return pa.array(values, pa.int64(), mask=~known)
 
 
-def _set_clocks(con: duckdb.DuckDBPyConnection, rows: Rows, known: dict[int, Clock]) -> None:
-    for rank in np.unique(rows.rank):
-        clock = known[int(rows.clock[np.argmax(rows.rank == rank)])]
+def _set_clocks(con: duckdb.DuckDBPyConnection, rows: Rows, met: Meetings, clocks: Clocks) -> None:
+    ranks, places = np.unique(rows.rank, return_index=True)
+    for rank, clock in zip(ranks.tolist(), met.clock[places].tolist(), strict=True):
+        error = clocks.error(clock)
         con.execute(
             "update ranks set clock_offset_ns = ?, clock_error_ns = ? where rank = ?",
-            [clock.offset, clock.error, int(rank)],
+            [None if error is None else int(clocks.offset[clock]), error, rank],
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -11,25 +13,34 @@ from ..ingest.schema import BATCHES, CAPTURE_TABLES, COLLECTIVES, QUALITY
 from ..ingest.steps import step_table
 from .bandwidth import bandwidths
 from .device_time import device_time
+from .enqueued import name_spans
+from .groups import groups_table
 from .ledger import sweep_capture
 from .memory_tables import memory_tables
-from .trace_memory import too_large, trace_memory
+from .trace_memory import trace_memory
 
 
-def derive(capture: Capture, source: str) -> dict[str, pa.Table]:
+def derive(capture: Capture, source: str, header: dict[str, Any]) -> dict[str, pa.Table]:
     """Return the capture's tables but for ``events``: steps, ledger, device_time, kernels, operators and so on.
 
     Args:
         capture: The capture, its events ready.
         source: The trace file's path or URI, for the rows of ``quality``.
+        header: What stands around the trace's events.
     """
     con, capture_id = capture.con, capture.capture_id
     waits = con.sql(sql("capture_batches", __package__)).to_arrow_table()
-    collectives = _collectives(capture)
+    groups = groups_table(header, capture_id)
+    ours = header.get("stepscope")
+    enqueued = ours.get("enqueued") if isinstance(ours, dict) else None
+    collectives = name_spans(_collectives(capture), groups, enqueued)
     swept = sweep_capture(capture, waits, collectives)
     tables = {
         "steps": step_table(capture.steps, capture_id, capture.base_ns),
         "ledger": swept.ledger,
+        "approaches": swept.approaches,
+        "groups": groups,
+        "exposed_comm": swept.exposed_comm,
         "device_time": device_time(capture),
         "batches": _conform(waits, BATCHES, capture_id, exposed_ns=swept.exposed_waits),
         "collectives": _conform(
@@ -41,9 +52,10 @@ def derive(capture: Capture, source: str) -> dict[str, pa.Table]:
         ),
     }
     for name in ("kernels", "operators", "memory"):
+        schema = CAPTURE_TABLES[name]
         rows = con.sql(sql(f"capture_{name}", __package__), params={"capture_id": capture_id}).to_arrow_table()
-        tables[name] = rows.cast(CAPTURE_TABLES[name])
-    tables |= memory_tables(capture_id, trace_memory(capture, tables["memory"]))
+        tables[name] = rows.select(schema.names).cast(schema)
+    tables |= memory_tables(capture_id, trace_memory(capture, rows))
     tables["quality"] = _quality(capture, source, tables)
     return tables
 
@@ -95,11 +107,6 @@ def _quality(capture: Capture, source: str, tables: dict[str, pa.Table]) -> pa.T
                 "No kernel, copy or memset is in the trace: device questions have no answer.",
             )
         )
-    if len(tables["memory"]) and too_large(capture):
-        why = (
-            "What was alive at the peak is not told: the capture is too large to be replayed. Record a shorter window."
-        )
-        rows.append(("memory_not_attributed", len(tables["memory"]), None, why))
     if any(step.source == "window" for step in capture.steps):
         rows.append(
             (

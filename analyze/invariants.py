@@ -108,9 +108,23 @@ INVARIANTS = (
     ),
     Invariant(
         "blame_adds_up",
-        "The waiting that is charged to ranks and causes sums to all waiting in judged steps.",
+        "The waiting that is charged to ranks and causes sums to the time in which ranks wait for others in judged steps.",
         """
-        with waits as (select sum(wait_ns) as ns from collectives semi join judged using (rank, capture, step)),
+        with ordered as (
+            select rank, capture, start_ns, start_ns + wait_ns as until_ns,
+                max(start_ns + wait_ns) over (
+                    partition by rank, capture order by start_ns, event_id rows between unbounded preceding and 1 preceding
+                ) as before_ns
+            from collectives semi join judged using (rank, capture, step) where wait_ns > 0
+        ),
+        stretches as (
+            select *, count(*) filter (before_ns is null or start_ns > before_ns) over (
+                partition by rank, capture order by start_ns rows unbounded preceding
+            ) as stretch from ordered
+        ),
+        waits as (
+            select sum(ns) as ns from (select max(until_ns) - min(start_ns) as ns from stretches group by rank, capture, stretch)
+        ),
         charged as (select sum(wait_ns) as ns from blame)
         select count(w.ns), count(*) filter (coalesce(w.ns, 0) <> coalesce(c.ns, 0)),
             abs(coalesce(any_value(w.ns), 0) - coalesce(any_value(c.ns), 0))
@@ -130,12 +144,21 @@ INVARIANTS = (
     ),
     Invariant(
         "memory_adds_up",
-        "What was alive at the peak of a recording sums to the peak, to the byte, and nothing of it is negative.",
+        "What was alive at a recording's peak sums to it, what is left at its end to that, to the byte, nothing negative.",
         """
-        with parts as (select rank, source, device, sum(bytes) as bytes, min(bytes) as least from memory_alive group by all),
+        with parts as (
+            select true as top, rank, source, device, sum(bytes) as bytes, min(bytes) as least from memory_alive group by all
+            union all
+            select false, rank, source, device, sum(bytes), min(bytes) from memory_left group by all
+        ),
+        totals as (
+            select true as top, rank, source, device, peak as total from memory_peaks
+            union all
+            select false, rank, source, device, at_end from memory_peaks
+        ),
         sums as (
-            select coalesce(bytes, 0) <> peak or coalesce(least, 0) < 0 as broken
-            from memory_peaks left join parts using (rank, source, device)
+            select coalesce(bytes, 0) <> total or coalesce(least, 0) < 0 as broken
+            from totals left join parts using (top, rank, source, device)
         )
         select count(*), count(*) filter (broken), case when coalesce(bool_or(broken), false) then null else 0 end from sums
         """,

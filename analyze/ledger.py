@@ -13,13 +13,15 @@ import pyarrow as pa
 from ..ingest.capture import Capture, sql
 from ..ingest.names import pattern
 from ..ingest.rows import first_row
-from ..ingest.schema import LEDGER, LEDGER_CATEGORIES
+from ..ingest.schema import EXPOSED_COMM, LEDGER, LEDGER_CATEGORIES
+from .approach import Approaches
 from .lanes import intervals
-from .sweep import Elapsed, Int, Totals, sweep
+from .sweep import Elapsed, Int, Stretches, Totals, sweep
 
 LANES = LEDGER_CATEGORIES[:-1]  # ``unexplained`` is what no lane covers
 BUSY = 0b1111  # compute, communication, copy, unclassified: work, on a device or on the CPU of a CPU-only run
 COMPUTE = 0b1
+COMMUNICATION = 0b10
 
 
 class Swept(NamedTuple):
@@ -27,7 +29,9 @@ class Swept(NamedTuple):
 
     ledger: pa.Table
     exposed_waits: Int  # per loader call: ns in which nothing else was at work
+    exposed_comm: pa.Table  # when communication ran and nothing computed
     exposed_collectives: Int  # per collective: ns in which nothing computed
+    approaches: pa.Table  # the way to each collective
 
 
 def sweep_capture(capture: Capture, waits: pa.Table, collectives: pa.Table) -> Swept:
@@ -50,18 +54,23 @@ def sweep_capture(capture: Capture, waits: pa.Table, collectives: pa.Table) -> S
     totals = Totals(starts, ends)
     idle = Elapsed(np.concatenate([wait_start, wait_end]), lambda masks: masks & BUSY == 0)
     not_computing = Elapsed(np.concatenate([comm_start, comm_end]), lambda masks: masks & COMPUTE == 0)
+    exposed = Stretches(lambda masks: masks & (COMMUNICATION | COMPUTE) == COMMUNICATION)
+    approaches = Approaches(collectives, int(starts[0]) if len(starts) else 0)
     for segments in sweep(intervals(con, sql("ledger_lanes", __package__)), len(LANES)):
-        for question in (totals, idle, not_computing):
+        for question in (totals, idle, not_computing, exposed, approaches):
             question.add(segments)
+    exposed_start, exposed_end = exposed.merged()
+    shown = shown_categories(capture)
     return Swept(
-        _ledger_table(capture, totals),
+        _ledger_table(capture, totals, shown),
         idle.between(wait_start, wait_end),
+        pa.table([np.full(len(exposed_start), capture.capture_id), exposed_start, exposed_end], schema=EXPOSED_COMM),
         not_computing.between(comm_start, comm_end),
+        approaches.table(capture.capture_id, shown),
     )
 
 
-def _ledger_table(capture: Capture, totals: Totals) -> pa.Table:
-    shown = shown_categories(capture)
+def _ledger_table(capture: Capture, totals: Totals, shown: list[str]) -> pa.Table:
     steps, names, amounts = [], [], []
     for window, step in enumerate(capture.steps):
         split = dict(zip(LEDGER_CATEGORIES, totals.by_priority(window, len(LANES)), strict=True))

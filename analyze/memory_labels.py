@@ -46,4 +46,4 @@ def label_of(stack: Stack) -> Label:
     first = min(map(_rule, stack), default=len(_COMPILED))
     _, category, phase = (*_COMPILED, _NONE)[first]
     place = next((frame for frame in stack if not _of_library(frame)), stack[0] if stack else "")
-    return category, phase, place, "\n".join(stack[:SHOWN])
+    return Label(category, phase, place, "\n".join(stack[:SHOWN]))

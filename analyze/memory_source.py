@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from ..ingest.load import Loaded, Problem
 from ..ingest.memory_timeline import CATEGORIES, START, read_timeline
-from ..ingest.snapshot import read_snapshot
 from ..ingest.text import LIMITS, Refused, TraceText
-from .memory_tables import Held, Memory, memory_tables
+from .memory_tables import Held, Label, Memory, memory_tables
 from .replay import Ints
 from .snapshot_memory import snapshot_memory
 
@@ -38,7 +37,7 @@ def memory_source(source: str, named: bool) -> Read | None:
         if START.match(first):
             what, read = "memory_timeline", _timeline
         elif is_pickle(first):
-            what, read = "memory_snapshot", _snapshot
+            what, read = "memory_snapshot", snapshot_memory
             if not named and not any(part in first[:_LOOK] for part in _PARTS):
                 text.close()
                 return Loaded(verdict="quarantined", reason="is a pickle, but no memory snapshot", no_trace=True), {}
@@ -58,7 +57,7 @@ def memory_source(source: str, named: bool) -> Read | None:
     if refused or text.cut:
         loaded.verdict, loaded.reason = "quarantined", refused or "is cut short: the end of the gz is missing"
         return loaded, {}
-    loaded.events = sum(len(one.t_ns) for one in devices)
+    loaded.events = sum(one.events for one in devices)
     tables = memory_tables(int(loaded.sha256[:15], 16), devices)
     loaded.problems = [problem for row in tables["memory_peaks"].to_pylist() for problem in _doubts(row)]
     return loaded, tables
@@ -67,10 +66,6 @@ def memory_source(source: str, named: bool) -> Read | None:
 def is_pickle(head: bytes) -> bool:
     """Return whether bytes look like the start of a pickle of a dict, in any protocol."""
     return (head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05") or head[:2] in (b"(d", b"}q", b"}(")
-
-
-def _snapshot(chunks: Iterator[bytes]) -> list[Memory]:
-    return snapshot_memory(read_snapshot(chunks))
 
 
 def _timeline(chunks: Iterator[bytes]) -> list[Memory]:
@@ -84,10 +79,10 @@ def _timeline(chunks: Iterator[bytes]) -> list[Memory]:
     def alive(moment: int) -> list[Held]:
         sizes = told.before.copy()
         np.add.at(sizes, told.category[:moment], told.change[:moment])
-        return [((name, "", "", ""), None, int(n)) for name, n in zip(CATEGORIES, sizes, strict=True) if n]
+        return [(Label(name), None, int(n)) for name, n in zip(CATEGORIES, sizes, strict=True) if n]
 
     live = np.cumsum(np.concatenate(([told.before.sum()], told.change)))
-    return [Memory("recorded", told.t_ns, live, line, alive, CATEGORIES)]
+    return [Memory("recorded", np.concatenate((told.t_ns[:1], told.t_ns)), live, line, alive, CATEGORIES)]
 
 
 def _doubts(row: dict[str, int | None]) -> Iterator[Problem]:

@@ -9,33 +9,51 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ..ingest.schema import MEMORY_ALIVE, MEMORY_LINES, MEMORY_PEAKS
+from ..ingest.schema import MEMORY_ALIVE, MEMORY_LEFT, MEMORY_LINES, MEMORY_PEAKS
 from .replay import Ints, Replay
 
 POINTS = 400  # of a line; of every stretch of time its highest moment is kept, so the peak is always a point
-SCHEMAS = {"memory_peaks": MEMORY_PEAKS, "memory_alive": MEMORY_ALIVE, "memory_lines": MEMORY_LINES}
+SCHEMAS = {
+    "memory_peaks": MEMORY_PEAKS,
+    "memory_alive": MEMORY_ALIVE,
+    "memory_left": MEMORY_LEFT,
+    "memory_lines": MEMORY_LINES,
+}
 
-Label = tuple[str, str, str, str]  # category, phase, place, stack; '' where not told
+
+class Label(NamedTuple):
+    """What is told of a block, '' or None where it is not."""
+
+    category: str
+    phase: str = ""
+    place: str = ""
+    stack: str = ""
+    module: str = ""
+    step: int | None = None  # in which it was allocated
+
+
+BEFORE = Label("unknown", "before")  # there before the recording began
 Held = tuple[Label, int | None, int]  # what, how many blocks, bytes
 
 
 @dataclass
 class Memory:
-    """A device's memory over a recording of n events: n + 1 moments, before the first event and after each.
+    """A device's memory over a recording: moments before the first event and after each.
 
     Attributes:
         device: ``cpu``, ``cuda:0``, …
-        t_ns: Of each event.
+        t_ns: Of each moment, empty without events.
         live: Bytes at each moment.
         line: The same of one category at a few moments.
         alive: What was there at a moment; sums to ``live``.
         categories: All there are.
+        step: The step of each moment, -1 outside of steps; None when nothing tells.
         more: Further columns of MEMORY_PEAKS.
     """
 
@@ -45,21 +63,30 @@ class Memory:
     line: Callable[[str, Ints], Ints]
     alive: Callable[[int], list[Held]]
     categories: Sequence[str]
+    step: Ints | None = None
     more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def events(self) -> int:
+        """How many there were."""
+        return len(self.live) - 1
 
 
 def memory_tables(capture_id: int, devices: Sequence[Memory]) -> dict[str, pa.Table]:
-    """Return ``memory_peaks``, ``memory_alive`` and ``memory_lines`` of a source."""
+    """Return ``memory_peaks``, ``memory_alive``, ``memory_left`` and ``memory_lines`` of a source."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
     for memory in devices:
         common = {"capture_id": capture_id, "device": memory.device}
         live, moment = memory.live, int(memory.live.argmax())
-        times = np.concatenate((memory.t_ns[:1], memory.t_ns))
+        times = np.maximum.accumulate(memory.t_ns, out=memory.t_ns)  # events are in order; a stamp may lag
         start, end, at_peak = (int(times[i]) for i in (0, -1, moment)) if len(times) else (None, None, None)
-        peak = {"events": len(memory.t_ns), "start_ns": start, "end_ns": end, "peak": int(live[moment])}
-        peak |= {"peak_ns": at_peak, "before": int(live[0]), "at_end": int(live[-1])}
+        peak = {"events": memory.events, "start_ns": start, "end_ns": end, "peak": int(live[moment])}
+        step = -1 if memory.step is None else int(memory.step[moment])
+        peak |= {"peak_ns": at_peak, "peak_step": step if step >= 0 else None}
+        peak |= {"before": int(live[0]), "at_end": int(live[-1])}
         rows["memory_peaks"].append({**common, **peak, **memory.more})
         rows["memory_alive"] += [{**common, **_row(*one)} for one in memory.alive(moment)]
+        rows["memory_left"] += [{**common, **_row(*one)} for one in memory.alive(memory.events)]
         rows["memory_lines"] += [{**common, **row} for row in _lines(memory, times)]
     return {name: pa.Table.from_pylist(rows[name], schema=schema) for name, schema in SCHEMAS.items()}
 
@@ -74,10 +101,10 @@ def of_blocks(
         lives: The blocks.
         label: The number of each block's label.
         labels: The labels.
-        t_ns: When each event was.
+        t_ns: When each moment was.
         rest: Bytes that were there all the time, of which only the sum is known.
     """
-    category = np.array([one[0] for one in labels], object)
+    category = np.array([one.category for one in labels], object)
 
     def line(name: str, at: Ints) -> Ints:
         return lives.live_at(at, (category == name)[label]) + (rest if name == "unknown" else 0)
@@ -88,10 +115,12 @@ def of_blocks(
         total = np.zeros(len(labels), np.int64)
         np.add.at(total, label[mask], lives.size[mask])
         held: list[Held] = [(labels[i], int(count[i]), int(total[i])) for i in np.flatnonzero(count).tolist()]
-        return [*held, (("unknown", "before", "", ""), None, rest)] if rest else held
+        return [*held, (BEFORE, None, rest)] if rest else held
 
     names = sorted({*category.tolist(), *(["unknown"] if rest else [])})
-    return Memory(device, t_ns, lives.live() + rest, line, alive, names, {"unmatched": lives.unmatched})
+    live = lives.live()
+    live += rest
+    return Memory(device, t_ns, live, line, alive, names, more={"unmatched": lives.unmatched})
 
 
 def highest(live: Ints, times: Ints) -> Ints:
@@ -105,7 +134,6 @@ def highest(live: Ints, times: Ints) -> Ints:
 def _lines(memory: Memory, times: Ints) -> list[dict[str, Any]]:
     if not len(times):
         return []
-    times = np.maximum.accumulate(times)  # events are in order; a stamp may lag
     at = highest(memory.live, times)
     rows = []
     for name in memory.categories:
@@ -117,5 +145,5 @@ def _lines(memory: Memory, times: Ints) -> list[dict[str, Any]]:
 
 
 def _row(label: Label, blocks: int | None, size: int) -> dict[str, Any]:
-    told = {name: text or None for name, text in zip(("category", "phase", "place", "stack"), label, strict=True)}
+    told = {name: None if text == "" else text for name, text in label._asdict().items()}
     return {**told, "blocks": blocks, "bytes": size}

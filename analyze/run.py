@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,6 +18,7 @@ from .cross import match_ranks
 from .findings import Finding, find_all, findings_table, verdict
 from .invariants import INVARIANTS_TABLE, check
 from .quality import run_quality
+from .query import query_text
 from .views import open_tables
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ class Run:
         Raises:
             StepscopeError: DuckDB refuses the query; the sentence is DuckDB's own.
         """
-        if re.search(r"\b(collectives|blame|ranks|matched)\b", query, re.IGNORECASE):
+        if re.search(
+            r"\b(collectives|blame|causes|comm_split|fits|link_times|ledger|ranks|matched)\b", query, re.IGNORECASE
+        ):
             self._match()
         if re.search(r"\b(findings|quality|invariants)\b", query, re.IGNORECASE):
             self._judge()
@@ -122,8 +124,3 @@ class Run:
         self.con.execute("create view quality as select * from capture_quality union all select * from run_quality")
         self.con.register("findings_rows", findings_table(self._findings))
         self.con.execute("create table findings as from findings_rows")
-
-
-def query_text(name: str) -> str:
-    """Return the SQL text of ``analyze/sql/<name>.sql``."""
-    return (files(__package__) / "sql" / f"{name}.sql").read_text()

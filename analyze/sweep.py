@@ -156,6 +156,31 @@ class Totals:
         return split
 
 
+class Stretches:
+    """The longest stretches of time with a property.
+
+    Args:
+        holds: The property, asked of an array of masks.
+    """
+
+    def __init__(self, holds: Callable[[Int], NDArray[np.bool_]]) -> None:
+        self._holds = holds
+        self._found: list[tuple[Int, Int]] = []
+
+    def add(self, segments: Segments) -> None:
+        """Take the stretches of some segments, in the order in which the sweep yields them."""
+        holding = self._holds(segments.masks)
+        if holding.any():
+            self._found.append(union(segments.edges[:-1][holding], segments.edges[1:][holding]))
+
+    def merged(self) -> tuple[Int, Int]:
+        """Return starts and ends of the stretches, ascending; none touches the next."""
+        if not self._found:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        start, end = (np.concatenate(side) for side in zip(*self._found, strict=True))
+        return union(start, end)
+
+
 class Elapsed:
     """How much time with a property lies between moments: for exposed time of intervals that may overlap.
 

@@ -7,125 +7,96 @@ accelerators, their sum.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pyarrow as pa
 
 from ..ingest.capture import Capture, sql
-from .memory_tables import Label, Memory, of_blocks
-from .replay import Ints, replay
+from .enclosing import NONE, Around, around
+from .memory_tables import BEFORE, Label, Memory, of_blocks
+from .replay import Ints, Replay, replay
 
-_OPTIMIZER = ("Optimizer.step#", "Optimizer.zero_grad#")
-_BACKWARD = "autograd::engine::evaluate_function"
+PHASES = ("", "forward", "input", "optimizer", "backward")  # by number, as capture_memory_spans tells them
+_KEPT, _UNSEEN = len(PHASES), NONE  # instead of a phase: not freed in the window; not allocated in it
+_NO_STEP = -1
 _ACCUMULATE = "torch::autograd::AccumulateGrad"
-MOST_SPANS = 250_000  # host spans of a capture whose allocations are attributed: the replay holds them all in memory
-
-
-class Callers:
-    """The host spans that allocations happen in."""
-
-    def __init__(self, spans: pa.Table) -> None:
-        self.name: list[str] = spans["name"].to_pylist()
-        self._kind: list[str] = spans["kind"].to_pylist()
-        self._start = spans["start_ns"].to_numpy()
-        self._end = spans["end_ns"].to_numpy()
-        thread = np.array(spans["thread"].to_pylist(), object)
-        edges = [0, *(np.flatnonzero(thread[1:] != thread[:-1]) + 1).tolist(), len(thread)]
-        self._of = {thread[a]: (a, b) for a, b in itertools.pairwise(edges) if b > a}
-        self.parent = np.full(len(thread), -1, np.int64)
-        self.phase = [""] * len(thread)
-        self._nest()
-
-    def _nest(self) -> None:
-        open_: list[int] = []
-        firsts = {first for first, _ in self._of.values()}
-        for i, name in enumerate(self.name):
-            if i in firsts:
-                open_.clear()
-            while open_ and self._end[open_[-1]] <= self._start[i]:
-                open_.pop()
-            parent = open_[-1] if open_ else -1
-            self.parent[i] = parent
-            self.phase[i] = _phase(name, self._kind[i], self.phase[parent] if open_ else "")
-            open_.append(i)
-
-    def around(self, t_ns: Ints, thread: list[str | None]) -> Ints:
-        """Return the innermost span around each moment on its thread, -1 where there is none."""
-        found = np.full(len(t_ns), -1, np.int64)
-        threads = np.array(thread, object)
-        for name, (first, last) in self._of.items():
-            mine = np.flatnonzero(threads == name)
-            at = first + np.searchsorted(self._start[first:last], t_ns[mine], "right") - 1
-            at[at < first] = -1
-            while (over := (at >= 0) & (self._end[at] < t_ns[mine])).any():
-                at[over] = self.parent[at[over]]
-            found[mine] = at
-        return found
-
-
-def _phase(name: str, kind: str, around: str) -> str:
-    if kind == "dataloader":
-        return "input"
-    if name.startswith(_OPTIMIZER):
-        return "optimizer"
-    if name.startswith(_BACKWARD):
-        return "backward"
-    return around or ("forward" if kind == "operator" else "")
-
-
-def too_large(capture: Capture) -> bool:
-    """Whether a capture has more host spans than the attribution of its memory takes."""
-    spans = capture.scalar("select count(*) from events where kind in ('operator', 'annotation', 'dataloader', 'step')")
-    return bool(spans > MOST_SPANS)
+BATCH_ROWS = 65_536
 
 
 def trace_memory(capture: Capture, events: pa.Table) -> list[Memory]:
-    """Return the memory of a capture's devices; nothing for a capture that is too large.
+    """Return the memory of a capture's devices.
 
     Args:
         capture: The capture.
-        events: Its table ``memory``.
+        events: Its allocator events, as ``capture_memory`` has them.
     """
-    con = capture.con
-    if not len(events) or too_large(capture):
+    events = events.filter(pa.compute.and_(events["address"].is_valid(), events["size"].is_valid()))
+    if not len(events):
         return []
-    callers = Callers(con.sql(sql("capture_memory_callers", __package__)).to_arrow_table())
-    thread = con.sql(sql("capture_memory_threads", __package__)).to_arrow_table()["thread"].to_pylist()
-    caller = callers.around(events["t_ns"].to_numpy(), thread)
-    device = np.array(events["device"].to_pylist(), object)
-    told = np.array(events["address"].is_valid()) & np.array(events["size"].is_valid())
-    return [
-        _device(name, events.filter(pa.array(mine)), caller[mine], callers)
-        for name in sorted(set(device[told]))
-        if (mine := told & (device == name)).any()
-    ]
+    found = around(capture.con.sql(sql("capture_memory_spans", __package__)).to_arrow_reader(BATCH_ROWS))
+    callers = Callers(capture, found, events)
+    device = events["device"].combine_chunks().dictionary_encode()
+    codes, names = device.indices.to_numpy(), device.dictionary.to_pylist()
+    return [_device(name, events, np.flatnonzero(codes == names.index(name)), callers) for name in sorted(names)]
 
 
-def _device(name: str, events: pa.Table, caller: Ints, callers: Callers) -> Memory:
-    size = events["size"].to_numpy()
-    lives = replay(
-        np.sign(size).astype(np.int8), [int(a, 16) for a in events["address"].to_pylist()], abs(size).tolist()
-    )
-    labels: dict[Label, int] = {}
-    number = [
-        labels.setdefault(_label(callers, caller, born, died, lives.n), len(labels))
-        for born, died in zip(lives.born.tolist(), lives.died.tolist(), strict=True)
-    ]
-    total = events["allocated"][0].as_py()
+class Callers:
+    """Of each allocator event: the phase and the step it happened in, the number of the place and of the module."""
+
+    def __init__(self, capture: Capture, found: Around, events: pa.Table) -> None:
+        event_id = events["event_id"].to_numpy()
+        at = np.minimum(np.searchsorted(found.event_id, event_id), max(len(found.event_id) - 1, 0))
+        told = found.event_id[at] == event_id if len(found.event_id) else np.zeros(len(event_id), bool)
+        self.phase = np.where(told, found.phase[at], 0)
+        self.step = events["step"].fill_null(_NO_STEP).to_numpy()
+        self.places, self.place = _names(capture, "places", np.where(told, found.span[at], NONE))
+        self.modules, self.module = _names(capture, "modules", np.where(told, found.module[at], NONE))
+
+
+def _names(capture: Capture, what: str, span: Ints) -> tuple[list[str], Ints]:
+    """Return the different names of spans, and for each span the number of its name."""
+    ids, of = np.unique(span, return_inverse=True)
+    capture.con.register("spans_wanted", pa.table({"event_id": ids}))
+    rows = capture.con.sql(sql(f"capture_memory_{what}", __package__)).to_arrow_table()
+    capture.con.unregister("spans_wanted")
+    names = rows["name"].combine_chunks().dictionary_encode()
+    return names.dictionary.to_pylist(), names.indices.to_numpy()[of]
+
+
+def _device(name: str, events: pa.Table, mine: Ints, callers: Callers) -> Memory:
+    size, t_ns = (events[column].to_numpy()[mine] for column in ("size", "t_ns"))
+    lives = replay(np.sign(size).tolist(), events["addr"].take(mine).to_pylist(), abs(size).tolist())
+    number, labels = _labels(lives, mine, callers)
+    total = events["allocated"][int(mine[0])].as_py()
     rest = max(total - int(lives.live()[1]), 0) if total is not None else 0
-    return of_blocks(name, lives, np.array(number, np.int64), list(labels), events["t_ns"].to_numpy(), rest)
+    memory = of_blocks(name, lives, number, labels, np.append(t_ns[:1], t_ns), rest)
+    step = callers.step[mine]
+    memory.step = np.append(step[:1], step)
+    return memory
 
 
-def _label(callers: Callers, caller: Ints, born: int, died: int, n: int) -> Label:
-    if born < 0:
-        return "unknown", "before", "", ""
-    at = int(caller[born])
-    place = callers.name[at] if at >= 0 else ""
-    phase = callers.phase[at] if at >= 0 else ""
-    freed_by = int(caller[died]) if died < n else -1
-    freed = None if died == n else callers.phase[freed_by] if freed_by >= 0 else ""
-    return _category(phase, freed, place), phase, place, ""
+def _labels(lives: Replay, mine: Ints, callers: Callers) -> tuple[Ints, list[Label]]:
+    """Return the number of each block's label, and the labels."""
+    seen, freed = lives.born >= 0, lives.died < lives.n
+    born, died = mine[np.where(seen, lives.born, 0)], mine[np.where(freed, lives.died, 0)]
+    came = np.where(seen, callers.phase[born], _UNSEEN)
+    went = np.where(freed, callers.phase[died], _KEPT)
+    told = (came, went, callers.place[born], callers.module[born], callers.step[born])
+    lows = [int(column.min()) for column in told]
+    shape = [int(column.max()) - low + 1 for column, low in zip(told, lows, strict=True)]
+    keys = np.ravel_multi_index([column - low for column, low in zip(told, lows, strict=True)], shape)
+    kinds, of = np.unique(keys, return_inverse=True)
+    parts = [(part + low).tolist() for part, low in zip(np.unravel_index(kinds, shape), lows, strict=True)]
+    labels: dict[Label, int] = {}
+    numbers = [labels.setdefault(_label(callers, *kind), len(labels)) for kind in zip(*parts, strict=True)]
+    return np.array(numbers, np.int64)[of], list(labels)
+
+
+def _label(callers: Callers, came: int, went: int, place: int, module: int, step: int) -> Label:
+    if came == _UNSEEN:
+        return BEFORE
+    phase, name = PHASES[came], callers.places[place]
+    category = _category(phase, None if went == _KEPT else PHASES[went], name)
+    return Label(category, phase, name, "", callers.modules[module], None if step == _NO_STEP else step)
 
 
 def _category(phase: str, freed: str | None, place: str) -> str:

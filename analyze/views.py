@@ -16,10 +16,12 @@ import pyarrow as pa
 from ..ingest.manifest import known_records
 from ..ingest.resolve import Resolved, resolve
 from ..ingest.schema import CAPTURE_TABLES, SOURCES
-from ..ingest.sessions import Session, read_sessions, timer_files
+from ..ingest.sessions import Session, collected, read_sessions
 from ..ingest.writer import table_path
 from .cross import MATCHED
+from .exposure import COMM_SPLIT, EXPOSED_WAITS
 from .lineage import create_lineage
+from .links import FITS
 from .placement import PLACEMENTS, placement_rows
 from .ranks import RANKS, rank_rows
 
@@ -47,6 +49,8 @@ def _shifted(column: str) -> str:
     return f"t.{column} + coalesce(c.shift_ns, 0) as {column}"
 
 
+_JOB_STEP = "t.step + c.step_base as step"
+
 _VIEWS = {
     "events": f"""
         select {_PLACED}, event_id, kind, name, class, device, stream, thread, start_ns + c.shift_ns as start_ns,
@@ -57,9 +61,14 @@ _VIEWS = {
             end_ns + c.shift_ns as end_ns, dur_ns, t.source, complete and c.counted as complete,
             coalesce(reason, case when not c.counted then 'belongs to a capture that conflicts with another' end) as reason
         from {{files}} t join captures c using (capture_id)""",
-    "ledger": """
+    "capture_ledger": """
         select c.rank, step + c.step_base as step, category, ns, c.capture
         from {files} join captures c using (capture_id)""",
+    "groups": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
+    "approaches": f"select {_PLACED}, event_id, category, ns from {{files}} join captures c using (capture_id)",
+    "exposed_comm": f"""
+        select {_PLACED}, start_ns + c.shift_ns as start_ns, end_ns + c.shift_ns as end_ns
+        from {{files}} join captures c using (capture_id)""",
     "device_time": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
     "kernels": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
     "operators": f"select {_PLACED}, t.* exclude (capture_id) from {{files}} t join captures c using (capture_id)",
@@ -78,14 +87,17 @@ _VIEWS = {
         from {{files}} join captures c using (capture_id)""",
     "memory_peaks": f"""
         select s.rank, s.source, t.* exclude (capture_id)
-            replace ({_shifted("start_ns")}, {_shifted("end_ns")}, {_shifted("peak_ns")}) {_OF_SOURCE}""",
-    "memory_alive": f"select s.rank, s.source, t.* exclude (capture_id) {_OF_SOURCE}",
+            replace ({_shifted("start_ns")}, {_shifted("end_ns")}, {_shifted("peak_ns")},
+                t.peak_step + c.step_base as peak_step) {_OF_SOURCE}""",
+    "memory_alive": f"select s.rank, s.source, t.* exclude (capture_id) replace ({_JOB_STEP}) {_OF_SOURCE}",
+    "memory_left": f"select s.rank, s.source, t.* exclude (capture_id) replace ({_JOB_STEP}) {_OF_SOURCE}",
     "memory_lines": f"select s.rank, s.source, t.* exclude (capture_id) replace ({_shifted('t_ns')}) {_OF_SOURCE}",
     "capture_quality": """
         select t.source, c.rank, rule, count, effect_ns, sentence from {files} t left join captures c using (capture_id)""",
 }
 _FILES_OF = {
     "capture_steps": "steps",
+    "capture_ledger": "ledger",
     "capture_batches": "batches",
     "capture_collectives": "collectives",
     "capture_quality": "quality",
@@ -122,32 +134,67 @@ select s.rank, s.capture, s.step, s.dur_ns
 from capture_steps s join counted using (rank, capture)
 where s.dur_ns > 0 and (s.complete or not exists (select 1 from capture_steps where complete));
 
--- What is known across ranks is in the table matched, which cross.py fills when it is asked for.
+-- What is known across ranks is in the tables matched, comm_split and exposed_waits, which cross.py fills when it is asked for.
 create view collectives as
 select c.rank, c.capture, pg, seq, op, bytes, dtype, group_size, start_ns, end_ns, m.wait_ns, m.transfer_ns, exposed_ns,
-    algbw, busbw, step, event_id, m.match, m.late_rank, m.late_certain
-from capture_collectives c left join matched m using (rank, capture, event_id);
+    algbw, busbw, step, event_id, m.match, m.late_rank, m.late_certain, e.exposed_wait_ns,
+    exposed_ns - e.exposed_wait_ns as exposed_transfer_ns, m.wait_least_ns, m.wait_most_ns
+from capture_collectives c left join matched m using (rank, capture, event_id)
+left join exposed_waits e using (rank, capture, event_id);
 
--- All waiting in judged steps, charged to the rank that arrived last and to what it did more of than the others in the
--- step; to no rank where the clocks leave a doubt. The sum over blame is the sum of wait_ns.
-create view blame as
-with others as (
-    select rank, step, category,
-        ns - (sum(ns) over same_step - ns) / nullif(count(*) over same_step - 1, 0) as excess_ns
-    from ledger semi join judged using (rank, capture, step)
-    where category <> 'exposed_comm'
-    window same_step as (partition by step, category)
+-- The ledger; where it is known whether exposed communication moved data or waited for other ranks, it is told apart.
+create view ledger as
+select rank, step, category, ns, capture from capture_ledger l
+where category <> 'exposed_comm' or not exists (from comm_split s where (s.rank, s.capture, s.step) = (l.rank, l.capture, l.step))
+union all
+select rank, step, category, ns, capture from (
+    select rank, step, capture, unnest(['comm_transfer', 'comm_wait', 'exposed_comm']) as category,
+        unnest([transfer_ns, wait_ns, rest_ns]) as ns
+    from comm_split
+) where category <> 'exposed_comm' or ns > 0;
+
+-- What the last to arrive at each collective had most more of than the other members, on the way there since the previous one.
+create view causes as
+with ways as (
+    select c.match, c.late_rank, a.category, a.rank = c.late_rank as late, a.ns
+    from collectives c join approaches a using (rank, capture, event_id)
+    where c.late_certain and a.category <> 'exposed_comm'
 ),
-causes as (
-    select rank as late_rank, step, arg_max(category, excess_ns) as cause from others where excess_ns > 0 group by all
-),
-waits as (
-    select case when late_certain then late_rank end as late_rank, c.rank, c.step,
-        sum(wait_ns)::bigint as wait_ns, sum(least(wait_ns, exposed_ns))::bigint as exposed_ns
-    from collectives c semi join judged using (rank, capture, step)
-    where wait_ns > 0 group by all
+excess as (
+    select match, late_rank, category, sum(ns) filter (late) - avg(ns) filter (not late) as ns
+    from ways group by all
 )
-select late_rank, cause, rank, step, wait_ns, exposed_ns from waits left join causes using (late_rank, step);
+select match, late_rank, arg_max(category, ns) as cause, max(ns)::bigint as more_ns
+from excess where ns > 0 group by match, late_rank;
+
+-- All waiting in judged steps, charged to the rank that arrived last and to its cause; to no rank where the clocks leave
+-- a doubt. A moment in which several collectives wait counts once, for the one that began first: the sum is the time in
+-- which ranks wait.
+create view blame as
+with charged as (
+    select c.match, case when late_certain then late_rank end as late_rank, rank, c.step, e.alone_wait_ns, e.comm_wait_ns
+    from collectives c join exposed_waits e using (rank, capture, event_id) semi join judged using (rank, capture, step)
+    where e.alone_wait_ns > 0
+)
+select late_rank, cause, rank, step, sum(alone_wait_ns)::bigint as wait_ns, sum(comm_wait_ns)::bigint as exposed_ns
+from charged left join causes using (match, late_rank) group by all;
+
+-- How long each group's collectives of one size take once all members have arrived, where no other collective is under way
+-- on the member that arrived last: its duration is the network's.
+create view link_times as
+with flights as (
+    select *,
+        coalesce(max(end_ns) over (by_start rows between unbounded preceding and 1 preceding) > start_ns, false)
+        or coalesce(lead(start_ns) over by_start < end_ns, false) as crowded
+    from collectives window by_start as (partition by rank, capture order by start_ns, event_id)
+),
+once as (
+    select match, any_value(pg) as pg, any_value(op) as op, any_value(group_size) as group_size, any_value(bytes) as bytes,
+        list(rank order by rank) as members, min(end_ns - start_ns) as ns, arg_min(crowded, end_ns - start_ns) as crowded
+    from flights where wait_ns is not null and bytes > 0 group by match
+)
+select pg, op, group_size, bytes, members, count(*) as calls, median(ns) as ns from once where not crowded
+group by pg, op, group_size, bytes, members;
 """
 
 
@@ -170,9 +217,12 @@ def open_tables(run: Path) -> RunTables:
     for view, query in _VIEWS.items():
         table = _FILES_OF.get(view, view)
         con.execute(f"create view {view} as {query.format(files=_files(con, run, table, resolved))}")
-    _timer(con, run)
+    _collected(con, run)
     _register(con, "matched", [], MATCHED)
     create_lineage(con, run, sessions)
+    _register(con, "fits", [], FITS)
+    _register(con, "comm_split", [], COMM_SPLIT)
+    _register(con, "exposed_waits", [], EXPOSED_WAITS)
     con.execute(_LAYERED)
     ranks = rank_rows(con, resolved, sessions)
     _register(con, "ranks", ranks, RANKS)
@@ -221,16 +271,19 @@ def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _timer(con: duckdb.DuckDBPyConnection, run: Path) -> None:
-    con.register("timer_rows", timer_files(run))
-    # A step that several sessions of a rank did (a job restarted from a checkpoint) is told by the latest.
-    con.execute(
-        """
-        create table timer as from timer_rows
-        qualify row_number() over (partition by rank, step order by start_ns desc) = 1 order by rank, step
-        """
-    )
-    con.unregister("timer_rows")
+# A step that several sessions of a rank did (a job restarted from a checkpoint) is told by the latest.
+_COLLECTED = {
+    "timer": "qualify row_number() over (partition by rank, step order by start_ns desc) = 1 order by rank, step",
+    "host_memory": "order by rank, t_ns",
+    "device_memory": "order by rank, t_ns, device",
+}
+
+
+def _collected(con: duckdb.DuckDBPyConnection, run: Path) -> None:
+    for name, order in _COLLECTED.items():
+        con.register("collected_rows", collected(run, name))
+        con.execute(f"create table {name} as from collected_rows {order}")
+        con.unregister("collected_rows")
 
 
 def _sources(con: duckdb.DuckDBPyConnection, resolved: list[Resolved]) -> None:

@@ -1,127 +1,94 @@
 """What each rank waited for in a matched collective, and how far the clocks allow saying so.
 
 A collective begins to move data when its last member has arrived. Until then the others wait: that is not the
-network's time. ``wait_ns`` + ``transfer_ns`` is the recorded duration, to the nanosecond.
+network's time. ``wait`` + transfer is the recorded duration, to the nanosecond. Bounds hold whatever the clocks are,
+within what causality allows, and whichever members were not traced.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
+from .clocks import FAR, Clocks, Meetings
 from .matching import Rows
 from .sweep import Int
-
-
-class Clock(NamedTuple):
-    """A clock against the reference: the true offset is within ``error`` of ``offset`` (ns to add); None: unknown."""
-
-    offset: int | None
-    error: int | None
 
 
 @dataclass(frozen=True)
 class Waits:
     """A row a collective, as in the rows that were matched. -1: unknown."""
 
-    wait: Int
+    wait: Int  # the best estimate; unknown when a member was not traced or has no common clock
+    least: Int  # bounds of the wait
+    most: Int
     late: Int  # the rank that arrived last
     certain: np.ndarray  # whether the clocks leave no doubt about it
 
 
-def clocks(rows: Rows, match: Int, meets: np.ndarray) -> dict[int, Clock]:
-    """Return the clocks that occur, against the clock of the lowest rank.
-
-    Args:
-        rows: The collectives.
-        match: Their matches.
-        meets: Whether the operation makes all its members meet: none ends before all have begun. From that follow a
-            lower and an upper bound of the offset. Ends of one collective agree within the time that it needs once all
-            have arrived, which is at most its shortest duration: that is mostly the narrower bound.
-    """
-    if not len(rows.rank):
-        return {}
-    reference = int(rows.clock[np.argmin(rows.rank)])
-    known = {int(one): Clock(None, None) for one in np.unique(rows.clock)}
-    known[reference] = Clock(0, 0)
-    used = (match >= 0) & meets
-    size = int(match.max(initial=-1)) + 1
-    theirs = _extent(rows, match, used & (rows.clock == reference), size)
-    shortest = np.full(size, np.iinfo(np.int64).max)
-    np.minimum.at(shortest, match[used], (rows.end - rows.start)[used])
-    for clock in known:
-        if clock == reference:
-            continue
-        own = _extent(rows, match, used & (rows.clock == clock), size)
-        both = theirs.there & own.there
-        if not both.any():
-            continue
-        lower = int((theirs.last_start - own.first_end)[both].max())
-        upper = int((theirs.first_end - own.last_start)[both].min())
-        if lower > upper:
-            continue  # the clocks drift, or a match is wrong: no offset fits all
-        apart = (theirs.first_end - own.first_end)[both]
-        guess = int(np.clip(np.median(apart), lower, upper))
-        agreed = int(np.ceil(np.median(shortest[both] + np.abs(apart - guess))))
-        known[clock] = Clock(guess, min(agreed, max(upper - guess, guess - lower)))
-    return known
-
-
-class _Extent(NamedTuple):
-    there: np.ndarray
-    last_start: Int
-    first_end: Int
-
-
-def _extent(rows: Rows, match: Int, which: np.ndarray, size: int) -> _Extent:
-    last_start, first_end = np.full(size, np.iinfo(np.int64).min), np.full(size, np.iinfo(np.int64).max)
-    np.maximum.at(last_start, match[which], rows.start[which])
-    np.minimum.at(first_end, match[which], rows.end[which])
-    there = np.zeros(size, bool)
-    there[match[which]] = True
-    return _Extent(there, np.where(there, last_start, 0), np.where(there, first_end, 0))
-
-
-def split(rows: Rows, match: Int, meets: np.ndarray, expected: Int, known: dict[int, Clock]) -> Waits:
+def split(rows: Rows, met: Meetings, clocks: Clocks, expected: Int) -> Waits:
     """Split matched collectives into waiting and transfer.
 
-    Unknown stay: operations in which not all members meet, matches that lack a member, and those with a member whose
-    clock is unknown.
+    Unknown stay operations in which not all members meet. Bounds alone are told of matches that lack a member or have
+    one whose clock is not linked to the others'.
 
     Args:
         rows: The collectives.
-        match: Their matches.
-        meets: As in ``clocks``.
+        met: Who met when.
+        clocks: The clocks of ``met``.
         expected: How many members the group of each row has, -1 when unknown.
-        known: The clocks.
     """
-    count = len(rows.rank)
-    wait, late, certain = np.full(count, -1, np.int64), np.full(count, -1, np.int64), np.zeros(count, bool)
-    size = int(match.max(initial=-1)) + 1
-    offset = np.array([known[int(one)].offset or 0 for one in rows.clock], np.int64)
-    error = np.array([known[int(one)].error or 0 for one in rows.clock], np.int64)
-    timed = np.array([known[int(one)].offset is not None for one in rows.clock], bool)
-    matched = match >= 0
-    members = np.bincount(match[matched], minlength=size)
-    usable = np.ones(size, bool)
-    usable[match[matched & ~(timed & meets)]] = False
-    usable[match[matched][members[match[matched]] != expected[matched]]] = False
-    mine = np.flatnonzero(matched)
-    mine = mine[usable[match[mine]]]
+    wait, least, most, late = (np.full(len(rows.rank), -1, np.int64) for _ in range(4))
+    certain = np.zeros(len(rows.rank), bool)
+    mine = np.flatnonzero(met.match >= 0)
     if not len(mine):
-        return Waits(wait, late, certain)
-    arrival = rows.start + offset
-    order = mine[np.lexsort((-rows.rank[mine], arrival[mine], match[mine]))]  # of equals the lowest rank is last
+        return Waits(wait, least, most, late, certain)
+    match, clock, start = met.match[mine], met.clock[mine], rows.start[mine] - met.base
+    duration = (rows.end - rows.start)[mine]
+    whole = _whole(match, clocks.group[clock], expected[mine], len(met.last_start))[match]
+    first, last, ended = _reach(met, clocks)
+    latest = np.minimum(np.where(whole, last[match, clock], FAR), ended[match, clock])
+    most[mine] = np.clip(latest - start, 0, duration)
+    least[mine] = np.minimum(np.clip(first[match, clock] - start, 0, duration), most[mine])
+
+    arrival = start + clocks.offset[clock]
+    culprit = _last(match, arrival, rows.rank[mine], len(met.last_start))[match]
+    estimate = np.clip(arrival[culprit] - arrival, least[mine], most[mine])
+    others = np.flatnonzero(culprit != np.arange(len(mine)))
+    reach = np.full(len(met.last_start), -FAR)  # how late anyone else may have arrived, on the culprit's clock
+    np.maximum.at(reach, match[others], (start + clocks.most[clock[culprit], clock])[others])
+    wait[mine] = np.where(whole, estimate, -1)
+    late[mine] = np.where(whole, rows.rank[mine][culprit], -1)
+    certain[mine] = whole & (start[culprit] > reach[match])
+    return Waits(wait, least, most, late, certain)
+
+
+def _whole(match: Int, group: Int, expected: Int, matches: int) -> np.ndarray:
+    """Return for each match whether all members are there, on clocks that are linked."""
+    whole = np.ones(matches, bool)
+    whole[match[np.bincount(match, minlength=matches)[match] != expected]] = False
+    low, high = np.full(matches, FAR), np.full(matches, -1)
+    np.minimum.at(low, match, group)
+    np.maximum.at(high, match, group)
+    return whole & (low == high)
+
+
+def _reach(met: Meetings, clocks: Clocks) -> tuple[Int, Int, Int]:
+    """Return per match and clock, on that clock: the last arrival at the earliest and at the latest, and the first end at the latest."""
+    first, last, ended = np.full(met.last_start.shape, -FAR), np.full(met.last_start.shape, -FAR), met.first_end.copy()
+    for clock in range(met.last_start.shape[1]):
+        arrived = met.last_start[:, clock, None]
+        np.maximum(first, arrived - clocks.most[clock], out=first)
+        np.maximum(last, arrived + clocks.most[:, clock], out=last)
+        np.minimum(ended, met.first_end[:, clock, None] + clocks.most[:, clock], out=ended)
+    return first, last, ended
+
+
+def _last(match: Int, arrival: Int, rank: Int, matches: int) -> Int:
+    """Return for each match the place of its last arrival, of equals the lowest rank's; -1 for a match without rows."""
+    order = np.lexsort((-rank, arrival, match))
     ends = np.append(np.flatnonzero(np.diff(match[order])), len(order) - 1)
-    last = np.full(size, -1, np.int64)
+    last = np.full(matches, -1, np.int64)
     last[match[order[ends]]] = order[ends]
-    culprit = last[match[mine]]
-    wait[mine] = np.minimum(arrival[culprit] - arrival[mine], (rows.end - rows.start)[mine])
-    late[mine] = rows.rank[culprit]
-    others = mine[mine != culprit]
-    latest = np.full(size, np.iinfo(np.int64).min)
-    np.maximum.at(latest, match[others], (arrival + error)[others])
-    certain[mine] = (arrival - error)[culprit] > latest[match[mine]]
-    return Waits(wait, late, certain)
+    return last

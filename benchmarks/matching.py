@@ -6,8 +6,9 @@ import time
 
 import numpy as np
 
+from stepscope.analyze.clocks import compare, meetings
 from stepscope.analyze.matching import Rows, match
-from stepscope.analyze.waits import clocks, split
+from stepscope.analyze.waits import split
 
 from .result import Figure
 
@@ -29,7 +30,8 @@ def _seconds(rows: Rows, ranks: int) -> float:
     meets, expected = np.ones(len(rows.rank), bool), np.full(len(rows.rank), ranks)
     begin = time.perf_counter()
     matched = match(rows).match
-    waits = split(rows, matched, meets, expected, clocks(rows, matched, meets))
+    met = meetings(rows, matched, meets)
+    waits = split(rows, met, compare(met), expected)
     taken = time.perf_counter() - begin
     assert (waits.wait >= 0).all(), "a collective was not matched on every rank"
     return taken

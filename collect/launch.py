@@ -20,6 +20,7 @@ def run_script(
     out: str | os.PathLike[str],
     window: Window | None = DEFAULT,
     keep_raw: bool = False,
+    snapshots: Window | bool = False,
 ) -> None:
     """Run ``script`` as ``__main__`` and collect its steps; what it raises passes.
 
@@ -31,14 +32,18 @@ def run_script(
         out: The run directory.
         window: When torch.profiler records, None for never.
         keep_raw: Keep the raw Kineto files.
+        snapshots: Record the history of an accelerator's allocator; a window tells when it is written, besides at an OOM.
     """
-    session = Session(out, window, keep_raw)
+    session = Session(out, window, keep_raw, snapshots)
     install(session)
     sys.argv[:] = [script, *arguments]
     if not sys.flags.safe_path:
         sys.path[0] = os.path.dirname(os.path.abspath(script))
     try:
         runpy.run_path(script, run_name="__main__")
+    except Exception as error:
+        session.snapshots.raised(error)
+        raise
     finally:
         session.close()
 

@@ -67,6 +67,7 @@ def watch(
     out: str | os.PathLike[str],
     window: Window | None = DEFAULT,
     keep_raw: bool = False,
+    snapshots: Window | bool = False,
 ) -> Any:
     """Collect from a training loop: ``for batch in stepscope.watch(loader, "runs/exp1"): ...``.
 
@@ -78,13 +79,15 @@ def watch(
         out: The run directory. All ranks of a job write into the same one.
         window: When torch.profiler records, None for never.
         keep_raw: Keep the raw Kineto files under ``out/raw``, gzipped.
+        snapshots: Record the history of an accelerator's allocator, and write it to ``out/snapshots`` when memory runs out;
+            ``stepscope.every(500)`` also at these steps.
 
     Returns:
         An iterable of the same batches in the same order.
     """
     _check(window)
     run = Path(out).absolute()
-    return Watched(loader, lambda: _shared(run, window, keep_raw))
+    return Watched(loader, lambda: _shared(run, window, keep_raw, snapshots))
 
 
 def _check(window: Window | None) -> None:
@@ -92,10 +95,10 @@ def _check(window: Window | None) -> None:
         raise TypeError(f"window is {window!r}; give stepscope.every(200, active=3), or None for no windows")
 
 
-def _shared(run: Path, window: Window | None, keep_raw: bool) -> Session:
+def _shared(run: Path, window: Window | None, keep_raw: bool, snapshots: Window | bool) -> Session:
     key = run, os.getpid()
     if key not in _watching:
-        _watching[key] = Session(run, window, keep_raw)
+        _watching[key] = Session(run, window, keep_raw, snapshots)
     return _watching[key]
 
 
@@ -113,11 +116,19 @@ class profile:
         out: The run directory. All ranks of a job write into the same one.
         window: When torch.profiler records, None for never.
         keep_raw: Keep the raw Kineto files under ``out/raw``, gzipped.
+        snapshots: Record the history of an accelerator's allocator, and write it to ``out/snapshots`` when memory runs out;
+            ``stepscope.every(500)`` also at these steps.
     """
 
-    def __init__(self, out: str | os.PathLike[str], window: Window | None = DEFAULT, keep_raw: bool = False) -> None:
+    def __init__(
+        self,
+        out: str | os.PathLike[str],
+        window: Window | None = DEFAULT,
+        keep_raw: bool = False,
+        snapshots: Window | bool = False,
+    ) -> None:
         _check(window)
-        self._make = lambda: Session(out, window, keep_raw, bounds="call")
+        self._make = lambda: Session(out, window, keep_raw, snapshots, bounds="call")
         self._session: Session | None = None
 
     def __enter__(self) -> profile:
@@ -129,6 +140,7 @@ class profile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._session is not None:
+            self._session.snapshots.raised(error)
             self._session.close()
 
     def data(self, loader: Iterable[Any]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 from ..ingest.writer import rank_dir, replacing
 from . import others
+from .enqueued import enqueued
 from .guard import guarded, logger
 from .host import accelerator, torch_if_loaded
 
@@ -42,6 +44,7 @@ class Recorder:
         self._first = 0
         self._steps = 0
         self._told = False
+        self._armed_ns = 0
 
     @property
     def armed(self) -> bool:
@@ -69,6 +72,7 @@ class Recorder:
         with others.preparing_ours(give_way=self.stop), _quiet_kineto():
             kineto.prepare_trace()
         self._profiler = kineto
+        self._armed_ns = time.time_ns()
 
     @guarded
     def start(self, step: int) -> None:
@@ -106,6 +110,8 @@ class Recorder:
         self.recording = False
         self._steps += finished
         origin = {**self._origin(), "first_step": self._first, "steps": self._steps}
+        if accelerator(torch_if_loaded()) is None:  # a device's kernels tell all of it themselves
+            origin["enqueued"] = enqueued(self._armed_ns)
         profiler.add_metadata_json("stepscope", json.dumps(origin))  # taken only while the profiler runs
         profiler.stop_trace()
         if self._steps:

@@ -21,9 +21,11 @@ from ..ingest.errors import StepscopeError
 from ..ingest.writer import create_run, rank_dir, write_json
 from . import host, others
 from .convert import Converter
+from .counters import Counters
 from .guard import guarded
 from .lineage import Lineage
 from .recorder import Recorder
+from .snapshots import Snapshots
 from .states import States
 from .steps import Loop, Steps
 from .timerlog import TimerLog, next_step
@@ -43,6 +45,7 @@ class Session:
         out: The run directory; any number of processes may share it.
         window: When torch.profiler records, None for never.
         keep_raw: Keep the raw Kineto files.
+        snapshots: Whether to record the allocator's history; a window tells when it is written, besides at an OOM.
         bounds: What ends a step: the driving loop's next request, the user's call or an optimizer's step.
     """
 
@@ -53,6 +56,7 @@ class Session:
         out: str | os.PathLike[str],
         window: Window | None,
         keep_raw: bool = False,
+        snapshots: Window | bool = False,
         bounds: Bounds = "loader",
     ) -> None:
         started = time.time_ns()
@@ -69,7 +73,11 @@ class Session:
         self.recorder = Recorder(self.run, self._origin, self.converter.take)
         self._requests = Requests(self.run, window.slow if window else None)
         self._memory = host.Memory()
+        self.counters = Counters(self.run, self.id)
         self.states = States(self._take_states)
+        self.snapshots = Snapshots(
+            self.run, snapshots, lambda: (self._facts["rank"], self.id, self._number(self.steps.step))
+        )
         self._log: TimerLog | None = None
         self._facts: dict[str, Any] = {
             "session": self.id,
@@ -117,6 +125,7 @@ class Session:
             self._facts["loaders"].append(settings)
             if self._log is not None:
                 self._write_facts()
+        self.counters.loader(iterator)
         # torch's own iterators write the span of their requests into traces themselves.
         native = any(base.__name__ == "_BaseDataLoaderIter" for base in type(iterator).__mro__)
         loop = Loop(type(loader).__name__, native, since, self.steps.round)
@@ -209,6 +218,8 @@ class Session:
         self.states.close()
         self.recorder.stop()
         self._requests.close()
+        self.counters.close()
+        self.snapshots.close()
         if self._log is not None:
             self._log.close()
             with suppress(OSError):
@@ -226,8 +237,14 @@ class Session:
         self._begin(t)
 
     def _begin(self, t: int) -> None:
-        """Begin the step under way, at ``t`` or once a window has been seen to: that is no part of a step."""
+        """Begin the step under way, at ``t`` or once windows and counters have been seen to: that is no part of a step."""
         self._disturbed = self._see_to_windows()
+        if self._log is not None and not self.recorder.recording:
+            if self.counters.due(t):
+                self.counters.read(self._facts["rank"], self._number(self.steps.step), t + self._offset)
+                self._disturbed = True
+            if not self.snapshots.dead and self.snapshots.step(self.steps.step):
+                self._disturbed = True
         self.steps.begin(perf_counter_ns() if self._disturbed else t)
 
     def _finish(self, t: int) -> None:

@@ -32,18 +32,18 @@ def next_step(run: Path, rank: int) -> int:
     return last + 1
 
 
-def read_lines(path: Path) -> pa.Table:
-    """Return the whole rows of a live file as a timer table; a torn last line is left out."""
+def read_lines(path: Path, schema: pa.Schema = TIMER) -> pa.Table:
+    """Return the whole rows of a live file; a torn last line is left out."""
     whole = path.read_bytes().rpartition(b"\n")[0]
     if not whole:
-        return TIMER.empty_table()
-    options = pj.ParseOptions(explicit_schema=TIMER, unexpected_field_behavior="ignore")
-    return pj.read_json(pa.BufferReader(whole), parse_options=options).select(TIMER.names)
+        return schema.empty_table()
+    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    return pj.read_json(pa.BufferReader(whole), parse_options=options).select(schema.names)
 
 
-def seal(path: Path) -> None:
+def seal(path: Path, schema: pa.Schema = TIMER) -> None:
     """Turn a live file into the Parquet file of the same name, then remove it."""
-    write_parquet(read_lines(path), path.with_suffix(".parquet"))
+    write_parquet(read_lines(path, schema), path.with_suffix(".parquet"))
     path.unlink()
 
 

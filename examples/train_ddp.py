@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 import stepscope
 
-BATCH = 64
+BATCH = 128
 
 
 class Pictures(Dataset[tuple[Tensor, int]]):
@@ -59,7 +59,7 @@ def main() -> None:
     """Train for ``--steps`` steps."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default="runs/train_ddp", help="run directory")
-    parser.add_argument("--steps", type=int, default=34)
+    parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--slow-ms", type=float, default=0.0, help="milliseconds to read one sample")
     parser.add_argument("--workers", type=int, default=1, help="loader processes a rank")
     options = parser.parse_args()

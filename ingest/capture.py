@@ -20,13 +20,12 @@ from .nesting import INNER, NESTING, nest
 from .overruns import create_clips
 from .rows import first_row
 from .schema import EVENTS, FARTHEST_NS, LONGEST_NS
-from .steps import Step, close_steps, find_markers, find_window, register_markers, step_table
+from .steps import Step, close_steps, find_markers, find_window, register_steps, step_table
 
 FOREIGN_CLOCK_NS = 3_600_000_000_000  # a device stamp an hour from every host stamp is of another clock
-BATCH_ROWS = 16_384  # of a stream through Python
-ROW_GROUP = 122_880  # rows of the events file
-AT_ONCE = 2 * ROW_GROUP  # captures up to this size are put together in one piece, larger ones in stretches of
-STRETCH = ROW_GROUP // 4
+BATCH_ROWS = 65_536  # of a stream through Python
+ROW_GROUP = 30_720  # rows of the events file; DuckDB gives every thread groups of its own, so they are small
+AT_ONCE = 8 * ROW_GROUP  # captures up to this size are put together in one piece, larger ones group by group
 
 
 Rule = tuple[str, int, int | None, str]  # of ``quality``: rule, count, effect_ns, sentence
@@ -83,8 +82,8 @@ def build_capture(
     create_clips(con, con.sql(sql("stream_order")).to_arrow_reader(BATCH_ROWS))
     con.execute(sql("evidence"))
     markers = find_markers(con, finished)
-    register_markers(con, markers)
     steps = markers or find_window(con)
+    register_steps(con, steps)
     first_ns = first_row(con.execute("select min(start_ns) from typed where start_ns <> 0"))
     _write_events(
         con,
@@ -93,7 +92,6 @@ def build_capture(
             "capture_id": capture_id,
             "base_ns": base,
             "zero_is_missing": bool(first_ns and first_ns[0] and first_ns[0] > FOREIGN_CLOCK_NS),
-            "only_step": None if markers or not steps else steps[0].step,
             "has_device_work": first_row(con.sql("select 1 from physics limit 1")) is not None,
         },
     )
@@ -106,21 +104,23 @@ def build_capture(
 
 
 def _write_events(con: duckdb.DuckDBPyConnection, path: Path, parameters: dict[str, Any]) -> None:
-    """Write the events file: at once when the capture is small, else stretch by stretch, so that memory stays bounded."""
+    """Write the events file: at once when the capture is small, else group by group, so that memory stays bounded.
+
+    Rows are sorted, because joins on several threads do not keep them in file order.
+    """
     query = sql("events")
     (count,) = first_row(con.sql("select count(*) from typed")) or (0,)
     if count <= AT_ONCE:
+        form = f"format parquet, parquet_version v2, compression zstd, row_group_size {ROW_GROUP}"
         con.execute(
-            f"copy ({query}) to '{_quoted(path)}' (format parquet, compression zstd, row_group_size {ROW_GROUP})",
+            f"copy ({query} order by t.event_id) to '{_quoted(path)}' ({form})",
             {**parameters, "first": 0, "last": count},
         )
         return
     with pq.ParquetWriter(path, EVENTS, compression="zstd") as writer:
-        for first in range(0, count, STRETCH):
-            stretch = con.sql(query, params={**parameters, "first": first, "last": first + STRETCH - 1})
-            rows = stretch.to_arrow_table().cast(EVENTS).sort_by("event_id")
-            for batch in rows.to_batches():
-                writer.write_batch(batch, row_group_size=ROW_GROUP)
+        for first in range(0, count, ROW_GROUP):
+            group = con.sql(query, params={**parameters, "first": first, "last": first + ROW_GROUP - 1})
+            writer.write_table(group.to_arrow_table().cast(EVENTS).sort_by("event_id"))
 
 
 def _quoted(path: Path) -> str:
@@ -166,7 +166,8 @@ def _physics_quality(capture: Capture) -> list[Rule]:
     """Say what each defect of the device stamps is, how often it is there, and how far it moved device time."""
     counts = capture.con.execute(
         """
-        select flag, count(*), sum(greatest(raw_dur_ns, 0) - if(flag = 'foreign_clock', 0, coalesce(dur_ns, 0)))
+        select flag, count(*),
+            sum(greatest(raw_dur_ns, 0) - if(flag = 'foreign_clock', 0, coalesce(dur_ns, 0))) filter (raw_dur_ns is not null)
         from (select unnest(flags) as flag, raw_dur_ns, dur_ns from events where flags is not null)
         group by flag order by flag
         """

@@ -1,14 +1,17 @@
 """Nesting of host events: who encloses whom on a thread, and how much of an operator's time is its own.
 
 The input is streamed in the order (thread, start, longest first), so memory holds one batch and the open events.
+Within a batch every event points to the one before it, and pointers climb until they meet an event that encloses
+theirs: what is passed over has ended, so a pointer may take the other's way in one go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 NESTING = pa.schema(
     {
@@ -31,11 +34,7 @@ _INPUT = ("thread", "event_id", "start_ns", "end_ns", "role")
 _OPERATOR, _ANNOTATION, _LOADER, _COMMUNICATES, _RUNTIME = 1, 2, 4, 8, 16  # bits of a role
 _NONE = -1
 
-
-# An event that later ones may lie in: (end, event, operator, scope, communicates, in_loader, role), where operator, scope
-# and loader count the event itself. Plain tuples: a hundred thousand of them are made for a second of training.
-_Open = tuple[int, int, int, int, bool, bool, int]
-_NOTHING: _Open = (np.iinfo(np.int64).max, _NONE, _NONE, _NONE, False, False, 0)  # encloses everything
+Ints = NDArray[np.int64]
 
 
 def nest(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
@@ -48,47 +47,63 @@ def nest(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa
     An event is enclosed by another on its thread when its whole time is. Events that overlap without enclosing
     (asynchronous spans) are siblings.
     """
-    stack: list[_Open] = []
-    inner: dict[int, int] = {}  # of open operators
-    current = None
+    held = np.zeros((len(_INPUT) + 1, 0), np.int64)  # events that later ones may lie in, with their inner time so far
     for batch in batches:
-        rows: list[tuple[int, int, int, bool, bool]] = []
-        done: list[tuple[int, int]] = []
-        for thread, event, start, end, role in zip(
-            *(batch.column(name).to_numpy().tolist() for name in _INPUT), strict=True
-        ):
-            if thread != current:
-                stack.clear()
-                done += inner.items()
-                inner.clear()
-                current = thread
-            while stack and stack[-1][0] <= start:
-                ended = stack.pop()[1]
-                if ended in inner:
-                    done.append((ended, inner.pop(ended)))
-            around = stack[-1] if stack else _NOTHING
-            if around[0] < end:
-                around = next((one for one in reversed(stack) if one[0] >= end), _NOTHING)
-            _, parent, operator, scope, communicates, loader, outer_role = around
-            rows.append((parent, operator, scope, communicates, loader))
-            if operator != _NONE and (role & _OPERATOR or (role & _RUNTIME and not outer_role & _RUNTIME)):
-                inner[operator] = inner.get(operator, 0) + end - start
-            if role & _OPERATOR:
-                operator = event
-            if role & (_OPERATOR | _ANNOTATION):
-                scope, communicates = event, bool(role & _COMMUNICATES)
-            stack.append((end, event, operator, scope, communicates, loader or bool(role & _LOADER), role))
-        yield _nesting(batch.column("event_id"), rows), _inner(done)
-    yield _nesting(pa.array([], pa.int64()), []), _inner(list(inner.items()))
+        if not len(batch):
+            continue
+        columns = [batch.column(name).to_numpy() for name in _INPUT]
+        rows = np.concatenate([held, np.stack([*columns, np.zeros(len(batch), np.int64)])], axis=1)
+        thread, event, start, end, _, inner = rows
+        nesting = _nest(rows, held.shape[1])
+        open_ = (thread == thread[-1]) & (end > start[-1])
+        yield nesting, _inner(event[~open_], inner[~open_])
+        held = rows[:, open_]
+    yield pa.RecordBatch.from_pylist([], NESTING), _inner(held[1], held[5])
 
 
-def _nesting(event_ids: pa.Array, rows: list[tuple[int, int, int, bool, bool]]) -> pa.RecordBatch:
-    found = np.array(rows, np.int64).reshape(-1, 5)
-    ids = [pa.array(column, mask=column == _NONE) for column in found.T[:3]]
-    facts = [pa.array(column == 1) for column in found.T[3:]]
-    return pa.RecordBatch.from_arrays([event_ids, *ids, *facts], schema=NESTING)
+def _nest(rows: Ints, first: int) -> pa.RecordBatch:
+    """Return NESTING of the rows from ``first`` on, and add their time to the inner time of their operators."""
+    thread, event, start, end, role, inner = rows
+    parent = _enclosing(thread, start, end)
+    operator = _nearest(parent, role & _OPERATOR)
+    scope = _nearest(parent, role & (_OPERATOR | _ANNOTATION))
+    loader = _nearest(parent, role & _LOADER)
+    communicates = (scope != _NONE) & (role[scope] & _COMMUNICATES != 0)
+
+    in_call = (parent != _NONE) & (role[parent] & _RUNTIME != 0)
+    counts = (operator != _NONE) & ((role & _OPERATOR != 0) | ((role & _RUNTIME != 0) & ~in_call))
+    counts[:first] = False
+    np.add.at(inner, operator[counts], (end - start)[counts])
+
+    ids = [pa.array(event[at], mask=at == _NONE) for at in (parent, operator, scope)]
+    found = pa.RecordBatch.from_arrays(
+        [pa.array(event), *ids, pa.array(communicates), pa.array(loader != _NONE)], schema=NESTING
+    )
+    return found.slice(first)
 
 
-def _inner(done: list[tuple[int, int]]) -> pa.RecordBatch:
-    found = np.array(done, np.int64).reshape(-1, 2)
-    return pa.RecordBatch.from_arrays([pa.array(column) for column in found.T], schema=INNER)
+def _enclosing(thread: Ints, start: Ints, end: Ints) -> Ints:
+    """Return the place of the innermost event around each: the last one before it that is not over before its end."""
+    before = np.arange(-1, len(thread) - 1)
+    before[1:][thread[1:] != thread[:-1]] = _NONE
+    return _climb(before, lambda one, around: (end[around] >= end[one]) & (end[around] > start[one]))
+
+
+def _nearest(parent: Ints, wanted: Ints) -> Ints:
+    """Return the place of the innermost event of a kind around each."""
+    return _climb(parent.copy(), lambda _, around: wanted[around] != 0)
+
+
+def _climb(at: Ints, reached: Callable[[Ints, Ints], NDArray[np.bool_]]) -> Ints:
+    """Move every pointer on to where its target points, until it has ``reached`` what it looks for or points to nothing."""
+    moving = np.flatnonzero(at != _NONE)
+    while len(moving):
+        moving = moving[~reached(moving, at[moving])]
+        at[moving] = at[at[moving]]
+        moving = moving[at[moving] != _NONE]
+    return at
+
+
+def _inner(event: Ints, inner: Ints) -> pa.RecordBatch:
+    some = inner > 0
+    return pa.RecordBatch.from_arrays([pa.array(event[some]), pa.array(inner[some])], schema=INNER)

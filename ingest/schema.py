@@ -54,6 +54,8 @@ LEDGER_CATEGORIES = (
     "host",
     "unexplained",
 )
+# What becomes of ``exposed_comm`` where the ranks' collectives are matched: moving data, waiting for the last to arrive.
+COMM_SPLIT = ("comm_transfer", "comm_wait")
 
 _i64, _f64, _str, _bool = pa.int64(), pa.float64(), pa.string(), pa.bool_()
 
@@ -126,6 +128,12 @@ STEPS = _schema(
 
 LEDGER = _schema(capture_id=_i64, step=_i64, category=_str, ns=_i64)
 
+# The ledger of the way to each collective, since the previous one of its group.
+APPROACHES = _schema(capture_id=_i64, event_id=_i64, category=_str, ns=_i64)
+
+# When communication runs and nothing computes: what the ledger's ``exposed_comm`` is the sum of.
+EXPOSED_COMM = _schema(capture_id=_i64, start_ns=_i64, end_ns=_i64)
+
 DEVICE_TIME = _schema(
     capture_id=_i64,
     device=_i64,
@@ -165,6 +173,9 @@ BATCHES = _schema(
     exposed_ns=_i64,
     workers=_bool,  # whether the loader had worker processes, NULL when the span does not tell
 )
+
+# Process groups as the trace's header tells them; members is a JSON list of ranks.
+GROUPS = _schema(capture_id=_i64, pg=_str, description=_str, role=_str, size=_i64, members=_str)
 
 COLLECTIVES = _schema(
     capture_id=_i64,
@@ -206,6 +217,7 @@ MEMORY_PEAKS = _schema(
     end_ns=_i64,
     peak=_i64,  # most bytes that were alive at once in the recording
     peak_ns=_i64,
+    peak_step=_i64,
     before=_i64,  # alive when the recording began
     at_end=_i64,
     unmatched=_i64,  # events that contradict the others and were left out
@@ -232,9 +244,12 @@ MEMORY_ALIVE = _schema(
     phase=_str,  # setup, input, forward, backward, optimizer, before; NULL when not told
     place=_str,  # operator, or innermost frame outside of libraries
     stack=_str,  # innermost frame first, a line each
+    module=_str,  # names of the modules around, the outermost first
+    step=_i64,  # in which it was allocated
     blocks=_i64,
     bytes=_i64,
 )
+MEMORY_LEFT = MEMORY_ALIVE  # the same of the end of the recording
 
 # Live bytes over time by category: of every stretch of time its highest moment.
 MEMORY_LINES = _schema(capture_id=_i64, device=_str, t_ns=_i64, category=_str, bytes=_i64)
@@ -298,6 +313,43 @@ DELIVERIES = _schema(
     got_runq_ns=_i64,
 )
 
+# Memory as the collector reads it now and then, a row a reading. Bytes, NULL where the system does not tell.
+HOST_MEMORY = _schema(
+    rank=_i64,
+    session=_str,
+    step=_i64,  # the job's own, about to begin
+    t_ns=_i64,
+    rss=_i64,  # of the process
+    pss=_i64,
+    swap=_i64,
+    workers=_i64,  # loader workers, count
+    workers_rss=_i64,  # summed
+    workers_pss=_i64,
+    pinned=_i64,
+    shm_used=_i64,  # of /dev/shm, whoever uses it
+    shm_size=_i64,
+    cgroup_used=_i64,  # without the file cache, which is dropped before anybody is killed
+    cgroup_limit=_i64,
+    available=_i64,  # of the machine, without swapping
+    total=_i64,
+)
+DEVICE_MEMORY = _schema(
+    rank=_i64,
+    session=_str,
+    step=_i64,
+    t_ns=_i64,
+    device=_str,
+    allocated=_i64,
+    reserved=_i64,
+    active=_i64,  # allocated, and freed but still in use by a stream
+    peak_allocated=_i64,  # since the process began, or the job reset it
+    peak_reserved=_i64,
+    retries=_i64,  # allocations that had to empty the cache first, count
+    ooms=_i64,  # count
+    free=_i64,  # on the device, whoever uses the rest
+    total=_i64,
+)
+
 # One JSON object a collector session under RUN/sessions/rank=00003/<session>.json.
 SESSION_KEYS = [
     "session",
@@ -325,6 +377,9 @@ CAPTURE_TABLES: dict[str, pa.Schema] = {
     "events": EVENTS,
     "steps": STEPS,
     "ledger": LEDGER,
+    "approaches": APPROACHES,
+    "groups": GROUPS,
+    "exposed_comm": EXPOSED_COMM,
     "device_time": DEVICE_TIME,
     "kernels": KERNELS,
     "operators": OPERATORS,
@@ -333,7 +388,10 @@ CAPTURE_TABLES: dict[str, pa.Schema] = {
     "memory": MEMORY,
     "memory_peaks": MEMORY_PEAKS,
     "memory_alive": MEMORY_ALIVE,
+    "memory_left": MEMORY_LEFT,
     "memory_lines": MEMORY_LINES,
     "quality": QUALITY,
 }
-TABLES: dict[str, pa.Schema] = {"sources": SOURCES, "timer": TIMER, **CAPTURE_TABLES}
+# What the collector writes: a file a session, JSON lines while it lives.
+COLLECTED: dict[str, pa.Schema] = {"timer": TIMER, "host_memory": HOST_MEMORY, "device_memory": DEVICE_MEMORY}
+TABLES: dict[str, pa.Schema] = {"sources": SOURCES, **COLLECTED, **CAPTURE_TABLES}

@@ -1,16 +1,15 @@
 """PyTorch's memory snapshots (``torch.cuda.memory._dump_snapshot``): the allocator's history and its segments.
 
 A snapshot tells what the allocator held when it was taken (``segments``) and what it did in the window before
-(``device_traces``), each event with the stack that caused it. Events become plain columns as they are read, equal
-stacks one, so a snapshot of 1 GB needs a fraction of that.
+(``device_traces``), each event with the stack that caused it. Events are handed on as they are read, equal
+stacks are one, so a snapshot of 1 GB needs a fraction of that.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from .pickle_stream import PlainPickle
 from .text import Refused
@@ -32,45 +31,45 @@ _UINT64 = 2**64 - 1
 Stack = tuple[str, ...]  # "function (file:line)", the innermost first
 
 
-@dataclass
-class History:
-    """What one device's allocator did, in order: equally long columns, and the out-of-memory errors among them."""
+class Listener(Protocol):
+    """Takes what one device's allocator did, event by event, in order."""
 
-    action: array[int] = field(default_factory=lambda: array("b"))
-    address: array[int] = field(default_factory=lambda: array("Q"))
-    size: array[int] = field(default_factory=lambda: array("q"))
-    t_ns: array[int] = field(default_factory=lambda: array("q"))
-    stack: array[int] = field(default_factory=lambda: array("i"))  # index into ``Snapshot.stacks``
-    ooms: list[tuple[int, int | None]] = field(default_factory=list)  # (position, device bytes that were free)
+    def note(self, action: int, address: int, size: int, t_ns: int, stack: int, device_free: int | None) -> None:
+        """Take an event. ``stack`` is an index into ``Snapshot.stacks``; ``device_free`` is told by ``OOM``."""
 
-    def __len__(self) -> int:
-        return len(self.action)
+
+L = TypeVar("L", bound=Listener)
 
 
 @dataclass
-class Snapshot:
-    """A snapshot: segments as written, a history per device, and the stacks of both (0 is the empty one)."""
+class Snapshot(Generic[L]):
+    """A snapshot: segments as written, who listened to each device, and the stacks of both (0 is the empty one)."""
 
     segments: list[dict[str, Any]]
-    histories: list[History]
+    histories: list[L]
     stacks: list[Stack]
-    annotations: list[dict[str, Any]]
     of_stack: dict[Stack, int]
 
 
-def read_snapshot(chunks: Iterator[bytes]) -> Snapshot:
+def read_snapshot(chunks: Iterator[bytes], listener: Callable[[], L]) -> Snapshot[L]:
     """Read a snapshot's pickle.
+
+    Args:
+        chunks: Its bytes.
+        listener: Makes the listener to a device.
 
     Raises:
         Refused: It is no pickle of plain data, or no memory snapshot; the message says which.
     """
     stacks = _Stacks()
-    histories: dict[int, tuple[list[Any], History]] = {}
+    histories: dict[int, tuple[list[Any], L]] = {}
 
     def take(target: list[Any], events: list[Any]) -> bool:
-        _, history = histories.setdefault(id(target), (target, History()))  # held, so that its id stays its own
+        known = histories.get(id(target))
+        if known is None:
+            known = histories[id(target)] = target, listener()  # the list is held, so that its id stays its own
         for event in events:
-            _note(history, event, stacks)
+            _tell(known[1], event, stacks)
         return True
 
     root = PlainPickle(chunks, take).load()
@@ -79,30 +78,27 @@ def read_snapshot(chunks: Iterator[bytes]) -> Snapshot:
     traces = root.get("device_traces") or []
     if not isinstance(traces, list) or not all(isinstance(one, dict) for one in root["segments"]):
         raise Refused("is a memory snapshot of a shape that is not known")
-    none: tuple[list[Any], History] = ([], History())
-    annotations = root.get("external_annotations")
     return Snapshot(
         root["segments"],
-        [histories.get(id(one), none)[1] for one in traces],
+        [histories[id(one)][1] if id(one) in histories else listener() for one in traces],
         stacks.stacks,
-        [one for one in annotations if isinstance(one, dict)] if isinstance(annotations, list) else [],
         stacks.numbers,
     )
 
 
-def _note(history: History, event: dict[str, Any], stacks: _Stacks) -> None:
-    action = ACTIONS.get(event["action"], OTHER)
+def _tell(listener: Listener, event: dict[str, Any], stacks: _Stacks) -> None:
+    free = event.get("device_free")
     try:
-        history.address.append(event.get("addr", 0) & _UINT64)
-        history.size.append(event.get("size", 0))
-        history.t_ns.append(event.get("time_us", 0) * 1000)
-        history.stack.append(stacks.number(event.get("frames") or ()))
+        listener.note(
+            ACTIONS.get(event["action"], OTHER),
+            event.get("addr", 0) & _UINT64,
+            event.get("size", 0),
+            event.get("time_us", 0) * 1000,
+            stacks.number(event.get("frames") or ()),
+            free if isinstance(free, int) else None,
+        )
     except (TypeError, AttributeError, OverflowError) as error:
         raise Refused(f"is a memory snapshot with a damaged event ({error})") from error
-    if action == OOM:
-        free = event.get("device_free")
-        history.ooms.append((len(history.action), free if isinstance(free, int) else None))
-    history.action.append(action)
 
 
 class _Stacks:
@@ -145,7 +141,7 @@ class _Stacks:
         return self._seen[id(frame)]
 
 
-def stack_of(snapshot: Snapshot, frames: Any) -> int:
+def stack_of(snapshot: Snapshot[Any], frames: Any) -> int:
     """Return the number of a block's stack, which may be one that no event has."""
     told = frames if isinstance(frames, list) else []
     stack = tuple(

@@ -53,16 +53,21 @@ def find_markers(con: duckdb.DuckDBPyConnection, finished: int | None = None) ->
     return [Step(i, label, start, end, start, end, "profiler") for i, (label, start, end) in enumerate(rows[:finished])]
 
 
-def register_markers(con: duckdb.DuckDBPyConnection, markers: list[Step]) -> None:
-    """Create the SQL function ``step_of(ns)``: the step whose marker holds a moment, NULL between markers."""
-    starts = np.array([one.marker_start_ns for one in markers], np.int64)
-    ends = np.array([one.marker_end_ns for one in markers], np.int64)
+def register_steps(con: duckdb.DuckDBPyConnection, steps: list[Step]) -> None:
+    """Create the SQL function ``step_of(ns)``: the step whose marker holds a moment, NULL between markers.
+
+    Everything belongs to a window, whenever it is.
+    """
+    if not steps or steps[0].source == "window":
+        con.execute(f"create macro step_of(ns) as {steps[0].step if steps else 'null'}::bigint")
+        return
+    starts = np.array([one.marker_start_ns for one in steps], np.int64)
+    ends = np.array([one.marker_end_ns for one in steps], np.int64)
 
     def step_of(moments: pa.Array) -> pa.Array:
         at = moments.fill_null(_BEFORE).to_numpy(zero_copy_only=False)
         step = np.searchsorted(starts, at, side="right") - 1
-        outside = step < 0 if len(starts) == 0 else (step < 0) | (at >= ends[step])
-        return pa.array(step, pa.int64(), mask=outside)
+        return pa.array(step, pa.int64(), mask=(step < 0) | (at >= ends[step]))
 
     con.create_function("step_of", step_of, ["BIGINT"], "BIGINT", type="arrow", null_handling="special")  # type: ignore[call-overload]
 

@@ -14,7 +14,8 @@ from decimal import Decimal
 from textwrap import dedent
 from typing import Any
 
-from ..analyze.run import Run, query_text
+from ..analyze.query import query_text
+from ..analyze.run import Run
 from . import units
 
 DEFINITIONS = "https://github.com/stepscope/stepscope/blob/main/docs/definitions.md"

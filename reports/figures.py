@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _INK, _QUIET, _RULE = "#010203", "#717273", "#d1d2d3"
 _INKS = {_INK: "var(--ink)", _QUIET: "var(--quiet)", _RULE: "var(--rule)"}
+_WIDTH = 10.4  # inches, as the margins around the axes
+_LEFT, _RIGHT, _BELOW, _ABOVE = 0.55, 0.1, 0.4, 0.26
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: it can be searched and takes the page's font
     "svg.hashsalt": "stepscope",  # the same run gives the same bytes
@@ -131,7 +133,7 @@ def heat(rows: Rows, x: str, y: str, value: str, labels: tuple[str, str]) -> str
         across, down = ({name: i for i, name in enumerate(sorted({row[key] for row in rows}))} for key in (x, y))
         most = max(row[value] for row in rows) or 1
         picture = np.zeros((len(down), len(across), 4))
-        picture[..., :3] = to_rgb(TONES["exposed_comm"].light)
+        picture[..., :3] = to_rgb(TONES["comm_wait"].light)
         for row in rows:
             picture[down[row[y]], across[row[x]], 3] = 0.06 + 0.94 * row[value] / most
         axes.imshow(picture, aspect="auto", interpolation="none")
@@ -144,6 +146,46 @@ def heat(rows: Rows, x: str, y: str, value: str, labels: tuple[str, str]) -> str
         axes.set_title(f"full colour: {most / 1e6:.3g} ms", loc="left", fontsize=7.4, color=_QUIET)
 
     return _svg(draw, height=1.2 + min(3.0, 0.16 * len({row[y] for row in rows})))
+
+
+def arrivals(rows: Rows) -> str:
+    """Return one collective rank by rank, as SVG: from its arrival a bar of waiting, then one of transfer."""
+
+    def draw(axes: Axes) -> None:
+        places = range(len(rows))
+        start, wait, transfer = (_ms(rows, key) for key in ("after_ns", "wait_ns", "transfer_ns"))
+        axes.barh(places, wait, left=start, color=TONES["comm_wait"].light, label="waits")
+        begun = [a + b for a, b in zip(start, wait, strict=True)]
+        axes.barh(places, transfer, left=begun, color=TONES["comm_transfer"].light, label="transfer")
+        axes.set_yticks(places, [str(row["rank"]) for row in rows])
+        axes.invert_yaxis()
+        axes.set_xlabel("ms after the first arrival")
+        axes.set_ylabel("rank")
+        axes.legend(loc="lower left", ncols=2, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))
+
+    return _svg(draw, height=1.2 + min(4.0, 0.16 * len(rows)))
+
+
+def bandwidth(rows: Rows) -> str:
+    """Return bandwidth against size, as SVG: a mark a size, a line the fit (rows of ``link_points``)."""
+
+    def draw(axes: Axes) -> None:
+        kinds = sorted({(row["op"] or "", row["pg"] or "") for row in rows})
+        tones = [TONES[name].light for name in ("comm_transfer", "compute", "data_wait", "exposed_copy", "comm_wait")]
+        for place, kind in enumerate(kinds):
+            mine = [row for row in rows if (row["op"] or "", row["pg"] or "") == kind]
+            colour, mark = tones[place % len(tones)], "osv^D"[place // len(tones) % 5]
+            sizes = [row["bytes"] for row in mine]
+            label = " ".join(filter(None, (kind[0], kind[1] and f"group {kind[1]}")))
+            axes.plot(sizes, [row["bandwidth"] / 1e6 for row in mine], mark, color=colour, ms=4, label=label)
+            if all(row["fitted"] is not None for row in mine):
+                axes.plot(sizes, [row["fitted"] / 1e6 for row in mine], color=colour, lw=1)
+        axes.set_xscale("log", base=2)
+        axes.set_xlabel("bytes")
+        axes.set_ylabel("MB/s")
+        axes.legend(loc="lower left", ncols=4, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))
+
+    return _svg(draw)
 
 
 def memory_stack(rows: Rows) -> str:
@@ -176,8 +218,11 @@ def _svg(draw: Callable[[Axes], None], height: float = 2.3) -> str:
     from matplotlib.figure import Figure
 
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(10.4, height), layout="constrained")
+        figure = Figure(figsize=(_WIDTH, height))
         draw(figure.subplots())
+        figure.subplots_adjust(  # fixed: a layout that measures its texts draws everything twice
+            left=_LEFT / _WIDTH, right=1 - _RIGHT / _WIDTH, bottom=_BELOW / height, top=1 - _ABOVE / height
+        )
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     _, _, inner = text.getvalue().partition("<svg")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..ingest.schema import LEDGER_CATEGORIES
+from ..ingest.schema import COMM_SPLIT, LEDGER_CATEGORIES
 
 
 class Tone(NamedTuple):
@@ -22,9 +22,9 @@ class Tone(NamedTuple):
 
 TONES = {
     "compute": Tone("compute", "kernels run (operators, in a CPU-only run)", "#5384bc", "#6fb1de"),
-    "exposed_comm": Tone("exposed communication", "communication that nothing hides", "#e19e60", "#e5a376"),
+    "exposed_comm": Tone("exposed communication", "communication that nothing hides", "#f5dcc8", "#f7e0cf"),
     "comm_transfer": Tone("communication, transfer", "bytes on the wire, exposed", "#e19e60", "#e5a376"),
-    "comm_wait": Tone("communication, wait", "waiting for other ranks, exposed", "#713018", "#bd7549"),
+    "comm_wait": Tone("communication, wait", "waiting for other ranks, exposed", "#713018", "#8a4630"),
     "exposed_copy": Tone("exposed copies", "copies that nothing hides", "#d7c826", "#d1ce3c"),
     "unclassified": Tone("unclassified device work", "the evidence does not say what it is", "#69418a", "#9775b7"),
     "data_wait": Tone("data loading", "the loop waits for its next batch", "#d6532f", "#d8402c"),
@@ -33,12 +33,12 @@ TONES = {
     "host": Tone("host", "operators and launches, nothing else at work", "#22565d", "#3db691"),
     "unexplained": Tone("unexplained", "nothing recorded says why", "#989aa6", "#5f616d"),
 }
-ORDER = [name for name in TONES if name in LEDGER_CATEGORIES or name.startswith("comm_")]
+ORDER = [name for name in TONES if name in (*LEDGER_CATEGORIES, *COMM_SPLIT)]
 
 # The category that a kind of finding is about: its card wears that colour.
 _OF_FINDING = {
     "loader_bound": "data_wait",
-    "exposed_communication": "exposed_comm",
+    "exposed_communication": "comm_transfer",
     "straggler": "comm_wait",
     "exposed_copy": "exposed_copy",
     "host_bound": "host",
@@ -56,7 +56,7 @@ _OF_FINDING = {
 OF_MEMORY = {
     "parameter": "compute",
     "optimizer": "exposed_copy",
-    "gradient": "exposed_comm",
+    "gradient": "comm_transfer",
     "activation": "allocator",
     "input": "data_wait",
     "temporary": "unclassified",

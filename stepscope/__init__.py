@@ -11,20 +11,21 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "watch": "stepscope.collect",
-    "profile": "stepscope.collect",
-    "every": "stepscope.collect",
-    "open_run": "stepscope.api",
-    "Run": "stepscope.api",
-    "ingest": "stepscope.pipeline",
-    "StepscopeError": "stepscope.ingest.errors",
+    "watch": "stepscope.collect:watch",
+    "profile": "stepscope.collect:profile",
+    "every": "stepscope.collect:every",
+    "open_run": "stepscope.api:open_run",
+    "Run": "stepscope.api:Run",
+    "ingest_traces": "stepscope.pipeline:ingest",  # stepscope.ingest is a room, and hides a function of that name
+    "StepscopeError": "stepscope.ingest.errors:StepscopeError",
 }
 __all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
+        room, _, called = _HOME[name].partition(":")
+        return getattr(import_module(room), called)
     raise AttributeError(f"module 'stepscope' has no attribute {name!r}")
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import socket
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -132,8 +133,9 @@ def _local(out: str) -> Iterator[str]:
 
 
 def pending_traces(run: str | os.PathLike[str]) -> list[str]:
-    """Return the raw windows of a collected run that are not ingested yet: the job was killed before they were."""
-    raw = sorted(str(path) for path in (Path(run) / "raw").glob("rank=*/*.json*") if not path.name.startswith("."))
+    """Return what the collector left in a run and is not ingested yet: windows of a job that was killed, memory snapshots."""
+    left = [*Path(run).glob("raw/rank=*/*.json*"), *Path(run).glob("snapshots/rank=*/*.pickle")]
+    raw = sorted(str(path) for path in left if not path.name.startswith("."))
     if not raw:
         return []
     known = {os.path.abspath(record["source"]) for record in known_records(run)}
@@ -153,11 +155,26 @@ def _mapped(found: list[Found], run: Path, generic: bool, executor: Executor | N
     workers = min(len(found), cores)
     pool = executor or ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     try:
-        tasks = [pool.submit(map_source, one, run, generic, max(1, min(THREADS, cores // workers))) for one in found]
+        with _without_main():
+            tasks = [
+                pool.submit(map_source, one, run, generic, max(1, min(THREADS, cores // workers))) for one in found
+            ]
         yield (task.result() for task in as_completed(tasks))
     finally:
         if executor is None:
             pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Start processes that do not import the caller's script: it need not guard its main part to call us."""
+    main = sys.modules["__main__"]
+    hidden = {name: vars(main).pop(name) for name in ("__file__", "__spec__") if name in vars(main)}
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        vars(main).update(hidden)
 
 
 def map_source(found: Found, run: Path, generic: bool, threads: int) -> Result:
@@ -233,7 +250,7 @@ def _read(
         con, record["capture_id"], loaded.base_ns, staging / "events.parquet", finished_steps(loaded.header)
     )
     record.update(_extent(capture))
-    tables = derive(capture, found.told)
+    tables = derive(capture, found.told, loaded.header)
     tables["quality"] = pa.concat_tables([_problems(loaded, record), tables["quality"]])
     return record, tables
 

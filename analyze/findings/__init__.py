@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 from . import (
     communication,
     copies,
+    held,
     host,
+    host_memory,
     idle,
+    links,
     loader,
     memory,
     out_of_memory,
@@ -31,12 +34,16 @@ FINDERS = (
     loader.find,
     communication.find,
     straggler.find,
+    links.find,
     copies.find,
     host.find,
     host.find_sync,
     host.find_allocator,
     idle.find,
     memory.find,
+    held.find,
+    held.find_replicated,
+    host_memory.find,
     out_of_memory.find,
 )
 
@@ -44,12 +51,24 @@ FINDERS = (
 def find_all(run: Run) -> list[Finding]:
     """Return the run's findings, the largest recoverable time first; never an empty list."""
     found = [finding for find in FINDERS for finding in find(run)]
-    found.sort(key=lambda one: (-(one.lost_ns_per_step or 0), one.kind, one.rank if one.rank is not None else -1))
+    found = _ordered(found)
     limits = list(trust.find(run, found))
     if any(one.kind == "cannot_tell" for one in limits):
         stepless = [one for one in found if one.step_scope == out_of_memory.SCOPE]  # they rest on no step
         return stepless + limits + [replace(one, confidence="low") for one in found if one not in stepless]
     return found + limits
+
+
+def _ordered(found: list[Finding]) -> list[Finding]:
+    """Return findings by what they lose. What a finding explains most of, such as a straggler its own idle time, follows it."""
+    explained = {one.explains: one.lost_ns_per_step or 0 for one in found if one.explains}
+
+    def place(one: Finding) -> tuple[float, bool, str, int]:
+        lost, by = one.lost_ns_per_step or 0, explained.get(one.kind, 0)
+        follows = by < lost <= 2 * by
+        return -(by if follows else lost), follows, one.kind, -1 if one.rank is None else one.rank
+
+    return sorted(found, key=place)
 
 
 def verdict(found: list[Finding]) -> str:

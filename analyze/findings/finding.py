@@ -47,6 +47,7 @@ class Finding:
     share: float | None = None
     rank: int | None = None  # None: it concerns the whole job
     step_scope: str = "complete profiled steps"
+    explains: str = ""  # the kind of finding that tells the same loss from within the rank
 
 
 def severity(share: float) -> str:

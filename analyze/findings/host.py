@@ -75,7 +75,7 @@ def _in_calls(run: Run, kind: str, category_name: str, what: str, advice: str) -
     sql, rows = evidence(run, CALLS_SQL.format(pattern=pattern("runtime", category_name)))
     yield Finding(
         kind,
-        f"{what}: {ms(worst.mean_ns)} of a {ms(worst.step_ns)} step ({percent(worst.share)}){on_ranks(shares)}.",
+        f"{what}: {ms(worst.mean_ns)} of a {ms(worst.step_ns)} step, {percent(worst.share)}{on_ranks(shares)}.",
         advice,
         sql,
         rows,

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...ingest.rows import first_row
-from .finding import Finding, evidence, size
+from ..query import query_text, rows_of
+from .finding import Finding, evidence, percent, size
 
 if TYPE_CHECKING:
     from ..run import Run
 
+Row = dict[str, Any]
 NEAR_LIMIT = 0.92
 LEAST_GROWTH = 0.05  # of the level, over the steps seen
 BLOCKS = 10
 LEAST_READINGS = 30
 
-LIMIT_SQL = """
-    with peaks as (
-        select rank, max(reserved) as reserved, max(allocated) as allocated from (
-            select rank, reserved, allocated from memory where device <> 'cpu'
-            union all
-            select rank, reserved, allocated from timer
-        ) group by rank
-    )
-    select rank, reserved, allocated, device_memory, reserved / device_memory as share
-    from peaks join ranks using (rank) where device_memory > 0 and reserved is not null order by share desc, rank
-"""
 # The always-on rows after the first fifth (warm-up), in blocks of equal length: memory that grows does so in every block.
 # The slope is Theil and Sen's over the blocks' medians: the median over all pairs; its 95 % interval is Sen's.
 GROWTH_SQL = """
@@ -59,23 +50,32 @@ GROWTH_SQL = """
 
 def find(run: Run) -> Iterator[Finding]:
     """Find memory near its limit, and memory that grows."""
-    row = first_row(run.con.sql(LIMIT_SQL))
-    if row is not None and row[4] >= NEAR_LIMIT:
-        rank, reserved, _, limit, share = row
-        sql, rows = evidence(run, LIMIT_SQL)
-        yield Finding(
-            "memory_limit",
-            f"Rank {rank} has reserved {size(reserved)} of its device's {size(limit)} at the peak ({share * 100:.1f} %): "
-            "the next larger batch may not fit.",
-            "Leave headroom: activation checkpointing, a smaller batch, or sharded optimizer state.",
-            sql,
-            rows,
-            confidence="high",
-            severity="medium",
-            rank=rank,
-            step_scope="whole run",
-        )
+    query = query_text("memory_headroom")
+    for row in rows_of(run.con.sql(query))[:1]:
+        if row["share"] >= NEAR_LIMIT:
+            yield _limit(row, *evidence(run, query))
     yield from _growth(run)
+
+
+def _limit(row: Row, sql: str, rows: str) -> Finding:
+    told = "the next larger batch may not fit."
+    if row["fits"] is not None:
+        told = (
+            f"activations and inputs are {size(row['scaling'])} of it. If they alone grow with the batch, now {row['batch']}, "
+            f"one of {row['fits']} is the largest that fits."
+        )
+    return Finding(
+        "memory_limit",
+        f"Rank {row['rank']} has reserved {size(row['reserved'])} of its device's {size(row['limit_bytes'])} at the peak "
+        f"({percent(row['share'])}): {told}",
+        "Leave headroom: activation checkpointing, a smaller batch, or sharded optimizer state.",
+        sql,
+        rows,
+        confidence="high",
+        severity="medium",
+        rank=row["rank"],
+        step_scope="whole run",
+    )
 
 
 def _growth(run: Run) -> Iterator[Finding]:
@@ -93,7 +93,7 @@ def _growth(run: Run) -> Iterator[Finding]:
     yield Finding(
         "memory_growth",
         f"Memory of rank {rank} grows by {size(per_step)} a step (95 % interval {size(least)} to {size(most)}), "
-        f"from {size(first)} to {size(last)} over {steps:,} steps, without a pause.{until}",
+        f"from {size(first)} to {size(last)} over {steps:,} steps, without a pause.{until}{_growing(run, rank)}",
         "Something is kept from step to step: a loss added up with its graph (use loss.item() or .detach()), a growing list, "
         "a cache without a bound.",
         sql,
@@ -103,6 +103,15 @@ def _growth(run: Run) -> Iterator[Finding]:
         rank=rank,
         step_scope="always-on steps",
     )
+
+
+def _growing(run: Run, rank: int) -> str:
+    """Say what stays of every profiled step, where a window tells."""
+    top = next((row for row in rows_of(run.con.sql(query_text("memory_growing"))) if row["rank"] == rank), None)
+    if top is None:
+        return ""
+    place = ", ".join(filter(None, (top["module"], top["place"]))) or "somewhere that was not recorded"
+    return f" In the profiled steps {size(top['bytes_per_step'])} of each stay, allocated in {place}."
 
 
 def _outside(n: int) -> int:

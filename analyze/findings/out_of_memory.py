@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..query import rows_of
 from .finding import Finding, evidence, size
 
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ SQL = """
 
 def find(run: Run) -> Iterator[Finding]:
     """Find the last out-of-memory error of every snapshot that has one."""
-    answer = run.con.sql(SQL)
-    for row in [dict(zip(answer.columns, values, strict=True)) for values in answer.fetchall()]:
+    for row in rows_of(run.con.sql(SQL)):
         where = f"where ooms > 0 and rank = {row['rank']} and device = '{row['device']}'"
         yield _explain(row, *evidence(run, SQL.replace("where ooms > 0", where)))
 

@@ -1,7 +1,7 @@
-"""straggler: one rank keeps the others waiting, and what it does meanwhile.
+"""straggler: ranks that keep the others waiting, always the same one or each in turn, and what they do meanwhile.
 
-Where collectives are matched over ranks, waiting is charged to the last arriver (view ``blame``). Where they are not,
-steps must do: the slowest rank is the one that waits least.
+Where collectives are matched over ranks, waiting is charged to the last arriver (view ``blame``). Where they are not, or
+clocks leave most of it in doubt, steps must do: the slowest rank is the one that waits least.
 """
 
 from __future__ import annotations
@@ -19,39 +19,46 @@ if TYPE_CHECKING:
 LEAST_WAIT = 0.05  # of the step: ranks that share a machine differ by a little always
 CHANCE = 0.001  # how likely mere chance may make one rank the last that often
 
-STRAGGLER_SQL = """
+# What each other rank waits, and who is charged most of it in how many steps. One row a late rank, the most charged first.
+BLAME_SQL = """
+    with job as (
+        select count(distinct step) as steps, count(distinct rank) as ranks, sum(dur_ns)::double / count(*) as step_ns from judged
+    ),
+    by_step as (select step, late_rank, sum(exposed_ns) as ns from blame where late_rank is not null group by all),
+    tops as (select step, arg_max(late_rank, ns) as late_rank from by_step where ns > 0 group by step),
+    causes as (select late_rank, cause, sum(exposed_ns) as ns, sum(wait_ns) as wait_ns from blame group by all)
+    select late_rank, (select count(*) from tops t where t.late_rank = c.late_rank) as late_steps,
+        any_value(steps) as steps, any_value(ranks) as ranks, sum(wait_ns)::bigint as rank_ns,
+        sum(ns) / any_value(steps * (ranks - 1)) as lost_ns, any_value(step_ns) as step_ns,
+        sum(ns) / any_value(steps * (ranks - 1) * step_ns) as share,
+        arg_max(cause, ns) as cause, max(ns) filter (cause is not null) / sum(ns) as cause_share
+    from causes c, job where ranks > 1 group by late_rank having sum(ns) > 0 order by lost_ns desc, late_rank
+"""
+
+# The rank that waits least in communication, step by step, and what it has most more of than the others.
+LEAST_SQL = """
     with waits as (
-        select l.rank, l.step, l.ns, j.dur_ns, row_number() over (partition by l.step order by l.ns, l.rank) as place,
-            count(*) over (partition by l.step) as ranks
-        from judged j join ledger l using (rank, step) where l.category = 'exposed_comm'
+        select l.rank, l.step, sum(l.ns) as ns, any_value(j.dur_ns) as dur_ns from judged j join ledger l using (rank, step)
+        where l.category in ('exposed_comm', 'comm_wait', 'comm_transfer') group by all
+    ),
+    placed as (
+        select *, row_number() over (partition by step order by ns, rank) as place, count(*) over (partition by step) as ranks
+        from waits
     ),
     steps as (
         select step, any_value(rank) filter (place = 1) as late_rank, min(ns) as least_ns, avg(ns) filter (place > 1) as others_ns,
             avg(dur_ns) as step_ns
-        from waits where ranks > 1 group by step
+        from placed where ranks > 1 group by step
+    ),
+    more as (
+        select s.late_rank, l.category, avg(l.ns) filter (l.rank = s.late_rank) - avg(l.ns) filter (l.rank <> s.late_rank) as ns
+        from steps s join ledger l using (step) semi join judged using (rank, step)
+        where l.category not in ('exposed_comm', 'comm_wait', 'comm_transfer') group by all
     )
-    select late_rank, count(*) as late_steps, (select count(*) from steps) as steps,
-        (select max(ranks) from waits) as ranks,
-        avg(others_ns - least_ns) as kept_waiting_ns, avg(step_ns) as step_ns, sum(others_ns - least_ns) / sum(step_ns) as share
+    select late_rank, count(*) as late_steps, (select count(*) from steps) as steps, (select max(ranks) from placed) as ranks,
+        avg(others_ns - least_ns) as lost_ns, avg(step_ns) as step_ns, sum(others_ns - least_ns) / sum(step_ns) as share,
+        (select arg_max(category, ns) from more m where m.late_rank = steps.late_rank and m.ns > 0) as cause
     from steps group by late_rank order by late_steps desc, late_rank
-"""
-
-
-# The rank that most waiting is charged to, the share of it by cause, and in how many steps it is charged most.
-BLAME_SQL = """
-    with job as (select count(distinct step) as steps, count(distinct rank) as ranks, sum(dur_ns) as all_ns from judged),
-    by_step as (select step, late_rank, sum(wait_ns) as wait_ns from blame where late_rank is not null group by all),
-    tops as (select step, arg_max(late_rank, wait_ns) as late_rank from by_step group by step),
-    causes as (
-        select late_rank, cause, sum(exposed_ns) as ns, sum(wait_ns) as wait_ns from blame
-        where late_rank is not null group by all
-    )
-    select late_rank, (select count(*) from tops t where t.late_rank = c.late_rank) as late_steps,
-        any_value(steps) as steps, any_value(ranks) as ranks, sum(ns)::bigint as exposed_ns,
-        sum(wait_ns)::bigint as rank_ns, any_value(all_ns) / any_value(steps * ranks) as step_ns,
-        sum(ns) * any_value(ranks) / (any_value(all_ns) * (any_value(ranks) - 1)) as share,
-        arg_max(cause, ns) as cause, max(ns) filter (cause is not null) / sum(ns) as cause_share
-    from causes c, job group by late_rank having sum(ns) > 0 order by exposed_ns desc, late_rank
 """
 
 ADVICE = {
@@ -64,62 +71,119 @@ ADVICE = {
     "unexplained": "It stands still with nothing recorded (a sleep, a lock, I/O): profile its Python with a stack sampler",
 }
 
+SAME = {  # cause -> the finding that the late rank has for it
+    "data_wait": "loader_bound",
+    "host": "host_bound",
+    "sync": "host_sync",
+    "exposed_copy": "exposed_copy",
+    "allocator": "allocator_stall",
+    "unexplained": "idle_unexplained",
+}
+
 
 def find(run: Run) -> Iterator[Finding]:
-    """Find a rank that keeps the others waiting in most steps."""
-    if first_row(run.con.sql("select 1 from blame")) is not None:
-        yield from _blamed(run)
+    """Find ranks that keep the others waiting."""
+    rows = run.con.sql(BLAME_SQL).fetchall()
+    charged = [row for row in rows if row[0] is not None]
+    if charged and 2 * sum(row[5] for row in charged) >= sum(row[5] for row in rows):
+        yield from _blamed(run, charged)
     else:
         yield from _least_waiting(run)
 
 
-def _blamed(run: Run) -> Iterator[Finding]:
-    row = first_row(run.con.sql(BLAME_SQL))
-    if row is None:
+def _blamed(run: Run, charged: list[tuple]) -> Iterator[Finding]:
+    rank, late, steps, ranks, rank_ns, lost, step, share, cause, cause_share = charged[0]
+    if share >= LEAST_WAIT and by_chance(late, steps, ranks) <= CHANCE:
+        sure = cause is not None and cause_share > 0.5
+        yield _finding(
+            run,
+            BLAME_SQL,
+            f"Rank {rank} keeps the others waiting: it is the last to arrive in {late} of {steps} steps, and each other rank "
+            f"waits {ms(lost)} of a {ms(step)} step for it ({percent(share)}; {ms(rank_ns)} of rank time in all)"
+            + (_because(cause) if sure else ""),
+            cause if sure else None,
+            "high" if sure and steps >= 5 else "medium",
+            lost,
+            share,
+            rank,
+        )
         return
-    rank, late, steps, ranks, exposed, rank_ns, step, share, cause, cause_share = row
-    if ranks < 2 or share < LEAST_WAIT or by_chance(late, steps, ranks) > CHANCE:
+    yield from _in_turn(run, charged)
+
+
+def _in_turn(run: Run, charged: list[tuple]) -> Iterator[Finding]:
+    """Ranks that are late one after another, all with the same cause."""
+    steps, ranks, step = charged[0][2], charged[0][3], charged[0][6]
+    lost, share = (sum(row[place] for row in charged) for place in (5, 7))
+    by_cause: dict[str, float] = {}
+    for row in charged:
+        if row[8] is not None:
+            by_cause[row[8]] = by_cause.get(row[8], 0) + row[5] * row[9]
+    cause = max(by_cause, key=lambda one: by_cause[one], default=None)
+    if cause is None or share < LEAST_WAIT or by_cause[cause] <= lost / 2 or len(charged) < 2:
         return
-    lost = exposed / (steps * (ranks - 1))
-    why = f", mostly while it has more {cause.replace('_', ' ')} than the others" if cause and cause_share > 0.5 else ""
-    sql, rows = evidence(run, BLAME_SQL)
-    yield Finding(
-        "straggler",
-        f"Rank {rank} keeps the others waiting: it is the last to arrive in {late} of {steps} steps, and each other rank "
-        f"waits {ms(lost)} of a {ms(step)} step for it ({percent(share)}; {ms(rank_ns)} of rank time in all){why}.",
-        f"{ADVICE.get(cause, 'Look at what it does before its collectives: its data, its batch, its host')}. "
-        "At best the others' wait is won.",
-        sql,
-        rows,
-        confidence="high" if why and steps >= 5 else "medium",
-        severity=severity(share),
-        lost_ns_per_step=round(lost),
-        share=share,
-        rank=rank,
+    listed = ", ".join(f"rank {row[0]} {row[1]}" for row in charged)
+    yield _finding(
+        run,
+        BLAME_SQL,
+        f"The ranks keep each other waiting in turn: most waited for is, of {steps} steps, {listed} times, and a rank waits "
+        f"{ms(lost * (ranks - 1) / ranks)} of a {ms(step)} step for the others ({percent(share)}){_because(cause)}",
+        cause,
+        "medium",
+        lost,
+        share,
+        None,
     )
 
 
 def _least_waiting(run: Run) -> Iterator[Finding]:
-    row = first_row(run.con.sql(STRAGGLER_SQL))
+    row = first_row(run.con.sql(LEAST_SQL))
     if row is None:
         return
-    rank, late, steps, ranks, waiting, step, share = row
+    rank, late, steps, ranks, waiting, step, share, cause = row
     if share < LEAST_WAIT or by_chance(late, steps, ranks) > CHANCE:
         return
-    sql, rows = evidence(run, STRAGGLER_SQL)
-    yield Finding(
-        "straggler",
+    yield _finding(
+        run,
+        LEAST_SQL,
         f"Rank {rank} keeps the others waiting: in {late} of {steps} steps it waits least in collectives, and the others wait "
-        f"{ms(waiting)} longer, {percent(share)} of a {ms(step)} step.",
-        f"Look at what rank {rank} does before its collectives: its data, its batch, its host. At best the others' extra "
-        "wait is won.",
+        f"{ms(waiting)} longer, {percent(share)} of a {ms(step)} step" + (_because(cause) if cause else ""),
+        cause,
+        "medium",
+        waiting,
+        share,
+        rank,
+    )
+
+
+def _because(cause: str) -> str:
+    return f", mostly while it has more {cause.replace('_', ' ')} than the others"
+
+
+def _finding(
+    run: Run,
+    query: str,
+    sentence: str,
+    cause: str | None,
+    confidence: str,
+    lost: float,
+    share: float,
+    rank: int | None,
+) -> Finding:
+    sql, rows = evidence(run, query)
+    return Finding(
+        "straggler",
+        f"{sentence}.",
+        f"{ADVICE.get(cause or '', 'Look at what it does before its collectives: its data, its batch, its host')}. "
+        "At best the others' wait is won.",
         sql,
         rows,
-        confidence="medium",
+        confidence=confidence,
         severity=severity(share),
-        lost_ns_per_step=round(waiting),
+        lost_ns_per_step=round(lost),
         share=share,
         rank=rank,
+        explains=SAME.get(cause or "", ""),
     )
 
 

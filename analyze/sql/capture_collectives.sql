@@ -3,9 +3,10 @@
 -- (nccl:all_reduce with its input's shape), else from its name. An input tells the whole buffer of all operations but
 -- all_gather, whose buffer is the output: its bytes are then unknown.
 -- Parameters: none; names come as variables (collective_ops, dtype_bytes).
--- Columns: event_id, step, pg, seq, op, bytes (of the whole buffer), dtype, group_size, start_ns (ns since the epoch), end_ns
+-- Columns: event_id, step, pg, seq, op, bytes (of the whole buffer), dtype, group_size, start_ns (ns since the epoch), end_ns,
+--   and of host spans alone name, thread, input_elements and element_bytes, NULL where there is no input
 with collective_events as materialized (
-    select event_id, step, kind, name, start_ns, dur_ns, parent_id, args from events
+    select event_id, step, kind, name, thread, start_ns, dur_ns, parent_id, args from events
     where dur_ns is not null and class = 'communication' and kind in ('kernel', 'collective')
       and not coalesce(list_contains(flags, 'foreign_clock'), false)
 ),
@@ -16,7 +17,7 @@ scopes as (
 ),
 found as (
     select
-        e.event_id, e.step, e.name, e.start_ns, e.start_ns + e.dur_ns as end_ns,
+        e.event_id, e.step, e.kind, e.name, e.thread, e.start_ns, e.start_ns + e.dur_ns as end_ns,
         json_extract_string(e.args, [
             '$."Collective name"', '$.dtype', '$."In msg nelems"', '$."Out msg nelems"', '$."Group size"',
             '$."Process Group Name"', '$.Seq'
@@ -64,6 +65,10 @@ select
     nullif(told_dtype, '') as dtype,
     try_cast(meta[5] as bigint) as group_size,
     start_ns,
-    end_ns
+    end_ns,
+    case when kind = 'collective' then name end as name,
+    case when kind = 'collective' then thread end as thread,
+    case when kind = 'collective' then input_elements::bigint end as input_elements,
+    getvariable('dtype_bytes')[lower(told_dtype)] as element_bytes
 from sized
 order by start_ns, event_id

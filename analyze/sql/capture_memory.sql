@@ -2,7 +2,7 @@
 -- Parameters: $capture_id.
 -- Columns: capture_id, device ('cpu', 'cuda:0', ...), t_ns (ns since the epoch), step, allocated, reserved, event, size
 --   (bytes, negative when freed), address (hexadecimal). Totals are NULL when this vintage does not record them;
---   the host's allocator reserves nothing, so that is NULL too.
+--   the host's allocator reserves nothing, so that is NULL too. Besides event_id, and addr (the address as a number).
 with read as (
     select
         start_ns, step, event_id,
@@ -22,9 +22,11 @@ select
     case when told[1] <> '0' then try_cast(told[4] as bigint) end as reserved,
     case when try_cast(told[5] as bigint) < 0 then 'free' else 'alloc' end as event,
     try_cast(told[5] as bigint) as size,
-    case when told[6] is not null then '0x' || lower(to_hex(try_cast(told[6] as uhugeint)::uhugeint)) end as address
+    '0x' || lower(to_hex(addr)) as address,
+    event_id,
+    addr
 from (
-    select *, map {'0': 'cpu', '1': 'cuda', '6': 'hip', '12': 'xpu', '13': 'mps', '15': 'hpu', '19': 'mtia'}[told[1]] as type_name
+    select *, try_cast(told[6] as ubigint) as addr, map {'0': 'cpu', '1': 'cuda', '6': 'hip', '12': 'xpu', '13': 'mps', '15': 'hpu', '19': 'mtia'}[told[1]] as type_name
     from read
 )
 order by t_ns, event_id

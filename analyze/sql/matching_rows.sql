@@ -28,8 +28,9 @@ select
     op in ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier') as meets,
     coalesce(
         group_size,
-        case when pg is null then (select max(world_size) from ranks) end,
-        (select count(distinct o.rank) from rows o where o.pg is not distinct from rows.pg)
+        case when pg is null and (select count(distinct members) from groups) < 2 then (select max(world_size) from ranks) end,
+        case when pg is not null then (select count(distinct o.rank) from rows o where o.pg = rows.pg) end,
+        -1
     ) as expected
 from rows
 order by rank, capture, start_ns, event_id

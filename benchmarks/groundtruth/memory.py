@@ -125,7 +125,7 @@ def fragmented() -> Iterator[Answer]:
     oom = {"action": "oom", "addr": 0, "size": 200 * MiB, "device_free": 0, "time_us": 1, "frames": []}
     folder = Path(tempfile.mkdtemp(prefix="stepscope-truth-"))
     (folder / "oom.pickle").write_bytes(pickle.dumps({"segments": [segment], "device_traces": [[oom]]}))
-    stepscope.ingest(folder / "oom.pickle", folder / "run")
+    stepscope.ingest_traces(folder / "oom.pickle", folder / "run")
     with stepscope.open_run(folder / "run") as run:
         found = run.findings()
     said = "asked 200 MiB; 400 MiB reserved but free, largest block 150 MiB"

@@ -3,8 +3,7 @@
 -- stream, the name. A kernel without evidence of communication is compute; contradicting evidence leaves it
 -- unclassified. CPU-only captures classify host work: operators of the training threads compute, collectives communicate.
 -- Parameters: $capture_id; $first, $last, the stretch of event ids; $base_ns, added to every stamp; $zero_is_missing,
---   whether a host stamp of 0 is no stamp; $only_step, the step of everything in a capture without markers, else NULL;
---   $has_device_work. The function step_of(ns) gives the step whose marker holds a moment.
+--   whether a host stamp of 0 is no stamp; $has_device_work. The function step_of(ns) gives the step of a moment.
 -- Columns: ingest.schema.EVENTS
 with stretch as (
     select *, start_ns is null or (start_ns = 0 and $zero_is_missing) as no_start
@@ -41,7 +40,7 @@ select
     t.correlation,
     t.external_id,
     coalesce(p.launch_id, n.parent_id) as parent_id,
-    coalesce($only_step, step_of(case when p.event_id is not null then p.launch_ns else t.start_ns end)) as step,
+    step_of(case when p.event_id is not null then p.launch_ns else t.start_ns end) as step,
     case
         when p.event_id is not null then nullif(list_filter([
             case when p.untimed then 'untimed' end,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from ...ingest.schema import LEDGER_CATEGORIES
+from ...ingest.schema import COMM_SPLIT, LEDGER_CATEGORIES
 from .. import figures, palette
 from ..blocks import Block, Chart, Column, Figure, Legend, Note, Section, Table
 from ..book import Book
@@ -34,7 +34,10 @@ def _shares(book: Book) -> list[Block]:
     means = mean_ledger(book)
     if not means.rows:
         return [Note("No ledger: no profiled step was recorded, so the split of its time is unknown.", "unknown")]
-    absent = [c for c in LEDGER_CATEGORIES if all(row["category"] != c for row in means.rows)]
+    shown = {row["category"] for row in means.rows}
+    if shown.intersection(COMM_SPLIT):
+        shown.add("exposed_comm")
+    absent = [category for category in LEDGER_CATEGORIES if category not in shown]
     blocks: list[Block] = [Legend(means.rows, means.id)]
     if absent:
         names = ", ".join(palette.label(category) for category in absent)

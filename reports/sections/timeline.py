@@ -15,7 +15,7 @@ NAME_LENGTH = 160
 
 _COLOUR_OF_CLASS = {
     "compute": "compute",
-    "communication": "exposed_comm",
+    "communication": "comm_transfer",
     "copy": "exposed_copy",
     "unclassified": "unclassified",
 }
@@ -24,7 +24,7 @@ _COLOUR_OF_KIND = {
     "sync": "sync",
     "runtime": "host",
     "operator": "host",
-    "collective": "exposed_comm",
+    "collective": "comm_transfer",
 }
 
 

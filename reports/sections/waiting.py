@@ -71,7 +71,9 @@ def _arrivals(book: Book) -> list[Block]:
     answer = book.ask("arrivals", "Arrivals of one collective, on the clock of the lowest rank.", "waiting")
     if not answer.rows:
         return []
+    svg = figures.arrivals(answer.rows)
     return [
+        Figure(svg, "When each rank arrived at it, how long it waited, and how long the data moved.", answer.id),
         Table(
             f"The collective with the most waiting: {answer.rows[0]['op']} in step {answer.rows[0]['step']}, in order of arrival",
             [
@@ -79,12 +81,14 @@ def _arrivals(book: Book) -> list[Block]:
                 Column("after_ns", "arrives after the first", "time", bar=True),
                 Column("clock_error_ns", "give or take", "time"),
                 Column("wait_ns", "waits", "time"),
+                Column("wait_least_ns", "at least", "time"),
+                Column("wait_most_ns", "at most", "time"),
                 Column("transfer_ns", "transfer", "time"),
             ],
             answer.rows,
             answer.id,
             folded=len(answer.rows) > 8,
-        )
+        ),
     ]
 
 
@@ -99,16 +103,28 @@ def _speed(book: Book) -> list[Block]:
             "How fast collectives are once all ranks have arrived",
             [
                 Column("pg", "group", "name", unknown="not recorded"),
+                Column("role", "role", unknown="not shown"),
                 Column("op", "operation", "name"),
+                Column("group_size", "ranks", "count"),
                 Column("calls", "calls", "count"),
                 Column("sizes", "sizes", "count"),
                 Column("smallest", "smallest", "size"),
                 Column("largest", "largest", "size"),
                 Column("latency_ns", "latency", "time", unknown="takes 3 sizes"),
                 Column("bandwidth", "bandwidth (bytes of the buffer)", "rate", unknown="takes 3 sizes"),
-                Column("fit", "fit, r²", "share", unknown=""),
+                Column("link_bandwidth", "bandwidth (bytes each rank sends)", "rate", unknown="takes 3 sizes"),
+                Column("residual", "largest residual", "share", unknown=""),
             ],
             answer.rows,
             answer.id,
-        )
+        ),
+        *_sizes(book),
     ]
+
+
+def _sizes(book: Book) -> list[Block]:
+    answer = book.ask("link_points", "Bandwidth of the buffer against its size; the line is the fit.", "waiting")
+    if len({row["bytes"] for row in answer.rows}) < 2:
+        return []
+    caption = "Bandwidth of the buffer against its size, once all ranks have arrived; lines are the fit."
+    return [Figure(figures.bandwidth(answer.rows), caption, answer.id)]

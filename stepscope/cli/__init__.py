@@ -20,6 +20,7 @@ VERBS = {
     "whatif": "Predict what another data loader would give.",
     "sql": "Ask a run a question in DuckDB SQL.",
     "hang": "Say which ranks hang a job, from its flight-recorder dumps.",
+    "diff-memory": "Say what a memory peak has more of than another.",
     "demo": "Train two ranks with a planted fault, profile them and report.",
 }
 
@@ -33,7 +34,7 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command: click.Command = import_module(f".{cmd_name}", __package__).command
+        command: click.Command = import_module(f".{cmd_name.replace('-', '_')}", __package__).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -35,9 +35,14 @@ def _window(context: click.Context, parameter: click.Parameter, text: str | None
     help="When torch.profiler records: ACTIVE (3) steps of every EVERY, from FIRST (10) on  [default: once]",
 )
 @click.option("--keep-raw", is_flag=True, help="Keep the raw Kineto files in RUN/raw.")
+@click.option(
+    "--snapshots", is_flag=True, help="Record the allocator's history, written to RUN/snapshots when memory runs out."
+)
 @click.argument("script")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
-def command(out: str | None, window: Window | None, keep_raw: bool, script: str, args: tuple[str, ...]) -> None:
+def command(
+    out: str | None, window: Window | None, keep_raw: bool, snapshots: bool, script: str, args: tuple[str, ...]
+) -> None:
     """Profile SCRIPT, unchanged.
 
     Under torchrun all ranks write into the same run: torchrun --nproc-per-node=2 -m stepscope.cli run SCRIPT
@@ -46,7 +51,7 @@ def command(out: str | None, window: Window | None, keep_raw: bool, script: str,
         raise StepscopeError(f"There is no script {script}. Give the path of a Python file.", exit_code=2)
     run = Path(out or default_out(script)).absolute()
     try:
-        run_script(script, list(args), run, window, keep_raw)
+        run_script(script, list(args), run, window, keep_raw, snapshots)
     except BaseException as error:
         _end_as_python_would(error)
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import io
 import json
 import subprocess
@@ -83,6 +84,12 @@ def test_json_of_traces_names_them_and_not_the_passing_run(tmp_path):
     assert json.loads(stepscope("analyze", trace, "--json").stdout)["run"] == str(trace)
 
 
+def test_json_objects_have_a_name_for_every_column(run):
+    done = stepscope("sql", run, "select 1 as a, 2 as a", "--format", "json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "AS" in done.stderr
+
+
 def test_json_is_a_versioned_envelope_and_nothing_else(run):
     answer = json.loads(stepscope("analyze", run, "--json").stdout)
     assert answer["schema"] == "stepscope/analysis/1"
@@ -116,3 +123,14 @@ def test_help_and_import_stay_light():
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr == ""
     assert stepscope("--help").returncode == 0
+
+
+def test_the_names_of_the_api_are_never_rooms():
+    """A room that was imported hides what has its name."""
+    import stepscope.api
+    import stepscope.cli
+    import stepscope.collect
+    import stepscope.reports.html
+
+    for name in stepscope.__all__:
+        assert not inspect.ismodule(getattr(stepscope, name)), name

@@ -54,7 +54,7 @@ def test_a_capture_put_together_in_stretches_is_the_same(tmp_path, monkeypatch):
     trace = kineto.write(tmp_path / "rank0.json", kineto.training(60))
     ingest(trace, tmp_path / "whole")
     monkeypatch.setattr("stepscope.ingest.capture.AT_ONCE", 50)
-    monkeypatch.setattr("stepscope.ingest.capture.STRETCH", 37)
+    monkeypatch.setattr("stepscope.ingest.capture.ROW_GROUP", 37)
     ingest(trace, tmp_path / "pieces")
     with open_run(tmp_path / "whole") as whole, open_run(tmp_path / "pieces") as pieces:
         rows = [run.sql("from events order by event_id").fetchall() for run in (whole, pieces)]
@@ -244,3 +244,13 @@ def test_a_run_at_a_uri_is_made_and_added_to():
     with open_run("memory://made/run") as run:
         assert run.coverage() == "2 of 2 ranks"
         assert run.sql("select count(*) from steps").fetchall() == [(8,)]
+
+
+def test_a_script_without_a_main_guard_may_ingest_several_traces(tmp_path):
+    """Processes that read traces do not run the caller's script again."""
+    for rank in range(2):
+        kineto.write(tmp_path / "t" / f"{rank}.json", [kineto.step(0, 0, 10)], rank=rank, world_size=2)
+    script = tmp_path / "script.py"
+    script.write_text("import stepscope\nprint('once')\nprint(len(stepscope.ingest_traces('t', 'run').records))\n")
+    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.stdout.splitlines(), done.stderr) == (["once", "2"], "")

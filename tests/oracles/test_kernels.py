@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow.parquet as pq
 import pytest
 
 QWEN = "tracelens/h100/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz"
@@ -55,6 +56,8 @@ def test_df_index_resolver(shared_run):
     run = shared_run("hta/df_index_resolver/*.json.gz")
     assert run.sql("select events, rank, verdict from sources").fetchall()[0] == (216_092, 1, "ok")
     assert run.sql("select count(*) from events").fetchall()[0] == (216_092,)
+    (file,) = run.path.glob("events/*/*.parquet")
+    assert pq.read_table(file, columns=["event_id"])["event_id"].to_pylist() == list(range(216_092))  # in file order
     assert run.sql("select count(*) from collectives where op = 'all_reduce'").fetchall()[0] == (2_020,)
     assert run.sql("select world_size, device_name from ranks").fetchall()[0] == (2, "Tesla V100-SXM2-32GB")
 

@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from stepscope.analyze.lineage import create_lineage
+from stepscope.analyze.links import FITS
 from stepscope.analyze.placement import PLACEMENTS
 from stepscope.ingest import schema
 
@@ -45,8 +46,9 @@ class FakeRun:
         for name, columns in schema.TABLES.items():
             self.con.register("empty", view_schema(name, columns).empty_table())
             self.con.execute(f"create table {name} as from empty")
-        self.con.register("empty", PLACEMENTS.empty_table())
-        self.con.execute("create table placements as from empty")
+        for name, columns in {"placements": PLACEMENTS, "fits": FITS}.items():
+            self.con.register("empty", columns.empty_table())
+            self.con.execute(f"create table {name} as from empty")
         self.con.execute(
             "create table ranks (rank bigint, world_size bigint, host varchar, devices bigint, "
             "device_name varchar, backend varchar, clock_offset_ns bigint, clock_error_ns bigint, start_ns bigint, end_ns bigint)"
@@ -56,6 +58,11 @@ class FakeRun:
             alter table collectives add column match bigint;
             alter table collectives add column late_rank bigint;
             alter table collectives add column late_certain boolean;
+            alter table collectives add column wait_least_ns bigint;
+            alter table collectives add column wait_most_ns bigint;
+            create table link_times (
+                pg varchar, op varchar, group_size bigint, bytes bigint, members bigint[], calls bigint, ns double
+            );
             create table blame (late_rank bigint, cause varchar, rank bigint, step bigint, wait_ns bigint, exposed_ns bigint);
             alter table batches add column source varchar default 'profiler';
             create view counted as select distinct rank, capture from steps where capture is not null;

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from stepscope import open_run
-from stepscope.analyze.findings import finding, idle, memory, straggler, trust
+from stepscope.analyze.findings import finding, held, host_memory, idle, memory, straggler, trust
 from stepscope.analyze.invariants import INVARIANTS
 from stepscope.analyze.quality import RUN_QUALITY
 from stepscope.api import Run
 from stepscope.cli import VERBS
 from stepscope.collect import Window, session
 from stepscope.ingest import overruns, steps
-from stepscope.ingest.schema import FLAGS, KINDS, LEDGER_CATEGORIES, TABLES
+from stepscope.ingest.schema import COMM_SPLIT, FLAGS, KINDS, LEDGER_CATEGORIES, TABLES
 from stepscope.reports.book import DEFINITIONS
 from stepscope.reports.sections import definitions
 
@@ -131,7 +131,7 @@ def test_every_quality_rule_is_defined() -> None:
 def test_lists_are_complete() -> None:
     assert firsts("## Invariants") == [one.name for one in INVARIANTS]
     assert firsts("## Physics") == list(FLAGS)
-    assert firsts("## Ledger") == list(LEDGER_CATEGORIES)
+    assert firsts("## Ledger") == [LEDGER_CATEGORIES[0], *COMM_SPLIT, *LEDGER_CATEGORIES[1:]]
     kinds = next(row[2] for row in rows(section("### Table `events`")) if row[0] == "`kind`")
     assert re.findall(r"`(\w+)`", kinds) == list(KINDS)
 
@@ -143,6 +143,10 @@ def test_thresholds_are_those_of_the_code() -> None:
     assert f"{100 * straggler.LEAST_WAIT:.0f} %" in when["straggler"]
     assert f"{straggler.CHANCE}" in when["straggler"]
     assert f"{100 * memory.NEAR_LIMIT:.0f} %" in when["memory_limit"]
+    assert f"{100 * host_memory.NEAR_LIMIT:.0f} %" in when["shared_memory_limit"]
+    assert f"{100 * host_memory.NEAR_LIMIT:.0f} %" in when["host_memory_limit"]
+    assert f"{100 * held.LEAST_HELD:.0f} %" in when["activations_held"]
+    assert f"{100 * held.LEAST_SAVING:.0f} %" in when["optimizer_replicated"]
     assert f"{memory.LEAST_READINGS} or more readings" in when["memory_growth"]
     assert f"{memory.BLOCKS} blocks, by {100 * memory.LEAST_GROWTH:.0f} %" in when["memory_growth"]
     assert f"fewer than {trust.LEAST_STEPS} complete" in when["too_short"]
@@ -188,6 +192,7 @@ def test_every_table_has_its_columns_and_types(run: Run) -> None:
         "judged",
         "blame",
         "lineage",
+        "fits",
         "placements",
         "findings",
         "invariants",
@@ -217,7 +222,7 @@ def test_the_commands_of_the_readme_parse() -> None:
     for words in commands():
         if words and words[0] == "stepscope":
             verb, *arguments = words[1:]
-            command = import_module(f"stepscope.cli.{verb}").command
+            command = import_module(f"stepscope.cli.{verb.replace('-', '_')}").command
             command.make_context(verb, arguments)
             seen.add(verb)
     assert seen == set(VERBS) - {"demo"}  # `make demo` is that one

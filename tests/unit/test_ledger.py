@@ -259,22 +259,3 @@ def test_any_events_close_and_neither_order_nor_origin_matters(run_of, spans, se
         ).fetchall()
         assert sums
         assert all(closes for (closes,) in sums)
-
-
-def test_memory_of_a_huge_capture_is_listed_and_said_not_to_be_attributed(run_of, monkeypatch):
-    told = {"Device Type": 0, "Device Id": -1, "Bytes": 64, "Addr": 1, "Total Allocated": 64, "Total Reserved": 0}
-    instant = {
-        "ph": "i",
-        "cat": "cpu_instant_event",
-        "s": "t",
-        "name": "[memory]",
-        "pid": 1,
-        "tid": 1,
-        "ts": 1050,
-        "args": told,
-    }
-    monkeypatch.setattr("stepscope.analyze.trace_memory.MOST_SPANS", 1)
-    run = run_of([step(0, 1000, 100), span("cpu_op", "aten::empty", 1040, 20), instant])
-    assert run.sql("select count(*) from memory").fetchall() == [(1,)]
-    assert run.sql("select count from quality where rule = 'memory_not_attributed'").fetchall() == [(1,)]
-    assert run.sql("select count(*) from memory_peaks").fetchall() == [(0,)]

@@ -1,4 +1,4 @@
-"""Matching and splitting of collectives over ranks: answers by hand, and what must hold whatever was lost."""
+"""Matching of collectives over ranks: answers by hand, and what must hold whatever was lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepscope.analyze.matching import Rows, match
-from stepscope.analyze.waits import clocks, split
 
 US, MS = 1_000, 1_000_000
 
@@ -64,49 +63,9 @@ def test_dropped_events_and_late_windows_shift_nothing(seed, ranks, skew):
     agree(match(pick(everything, shuffled)).match, truth[shuffled])
 
 
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10**6), skew=st.sampled_from([0, 50 * MS, -50 * MS, 3_000 * MS]))
-def test_the_true_offset_is_inside_the_interval_and_waits_follow(seed, skew):
-    told, truth, late = job(3, 40, seed, skew)
-    matched = match(told).match
-    meets = np.ones(len(matched), bool)
-    known = clocks(told, matched, meets)
-    for rank in range(3):
-        assert abs(-rank * skew - known[rank].offset) <= known[rank].error <= 200 * US
-    found = split(told, matched, meets, np.full(len(matched), 3), known)
-    for row, (one, rank) in enumerate(zip(truth, told.rank, strict=True)):
-        wait = late[one].max() - late[one, rank]
-        slack = 2 * max(clock.error for clock in known.values())
-        assert abs(found.wait[row] - wait) <= slack
-        if found.certain[row]:
-            assert found.late[row] == late[one].argmax()
-
-
 def test_sequence_numbers_decide_where_they_are():
     told = rows((0, 1, 0, 100), (0, 1, 200, 300), (1, 1, 250, 300), (1, 1, 400, 500), seq=[7, 8, 8, 9])
     assert match(told).match.tolist() == [-1, 1, 1, -1]
-
-
-def test_waits_by_hand():
-    """Ranks 0, 1, 2 of one host arrive at 0, 40 and 100 and end at 130, 131 and 128."""
-    told = rows((0, 1, 0, 130), (1, 1, 40, 131), (2, 1, 100, 128), clock=[0, 0, 0])
-    matched = match(told).match
-    known = clocks(told, matched, np.ones(3, bool))
-    found = split(told, matched, np.ones(3, bool), np.full(3, 3), known)
-    assert found.wait.tolist() == [100, 60, 0]
-    assert found.late.tolist() == [2, 2, 2]
-    assert found.certain.all()
-    partial = split(told, matched, np.ones(3, bool), np.full(3, 4), known)
-    assert partial.wait.tolist() == [-1, -1, -1]  # a fourth member was not traced: who was last is unknown
-
-
-def test_a_doubt_of_the_clocks_is_told():
-    """Arrivals 10 apart on clocks that agree within 20 only: no verdict."""
-    told = rows((0, 1, 0, 40), (1, 1, 10, 40), (0, 1, 100, 120), (1, 1, 100, 120))
-    matched = match(told).match
-    known = clocks(told, matched, np.ones(4, bool))
-    assert known[1].error >= 10
-    assert not split(told, matched, np.ones(4, bool), np.full(4, 2), known).certain.any()
 
 
 @pytest.mark.parametrize("period", [5 * MS])

@@ -70,6 +70,22 @@ def test_parents_scopes_and_inner_time_by_definition(events, size):
     assert inner == expected_inner
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 40), st.integers(0, 40), ROLES), max_size=30),
+    st.integers(1, 31),
+)
+def test_parents_of_spans_that_may_overlap(events, size):
+    """Asynchronous spans overlap as they like: what encloses one is the last before it that is not over before its end."""
+    rows = [(thread, at, start, start + length, role) for at, (thread, start, length, role) in enumerate(events)]
+    rows.sort(key=lambda row: (row[0], row[2], -row[3], row[1]))
+    found = {
+        row["event_id"]: row["parent_id"] for nesting, _ in nest(as_batches(rows, size)) for row in nesting.to_pylist()
+    }
+    for row in rows:
+        around = [one for one in enclosing(rows, row) if one[3] > row[2]]
+        assert found[row[1]] == (around[-1][1] if around else None)
+
+
 def test_overlapping_spans_are_siblings():
     rows = [(1, 0, 0, 10, OPERATOR), (1, 1, 5, 15, OPERATOR), (1, 2, 6, 9, OPERATOR), (1, 3, 11, 14, RUNTIME)]
     found = [row for nesting, _ in nest(as_batches(rows, 4)) for row in nesting.to_pylist()]

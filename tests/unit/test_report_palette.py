@@ -33,7 +33,7 @@ def lab(colour: str, blindness: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("blindness", BLINDNESS)
 def test_neighbours_in_the_stack_can_be_told_apart(theme, blindness):
-    stack = [getattr(palette.TONES[name], theme) for name in LEDGER_CATEGORIES]
+    stack = [getattr(palette.TONES[name], theme) for name in palette.ORDER]
     for one, other in itertools.pairwise(lab(colour, BLINDNESS[blindness]) for colour in stack):
         assert np.linalg.norm(one - other) > 18
 
@@ -41,7 +41,7 @@ def test_neighbours_in_the_stack_can_be_told_apart(theme, blindness):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("blindness", BLINDNESS)
 def test_no_two_categories_look_the_same(theme, blindness):
-    stack = [getattr(palette.TONES[name], theme) for name in LEDGER_CATEGORIES]
+    stack = [getattr(palette.TONES[name], theme) for name in palette.ORDER]
     for one, other in itertools.combinations((lab(colour, BLINDNESS[blindness]) for colour in stack), 2):
         assert np.linalg.norm(one - other) > 11
 
