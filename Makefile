@@ -36,8 +36,8 @@ lint: $(READY)  ## ruff, mypy on the installed package, import contracts
 bench: $(READY)  ## measure ratios against peers side by side; results go to benchmarks/results/
 	$(BIN)/python -m benchmarks
 
-groundtruth: $(READY)  ## run the experiments with planted causes (wants a quiet machine); tables go to docs/accuracy.md
-	$(BIN)/python -m benchmarks.groundtruth.data_loading --write docs/accuracy.md
+groundtruth: $(READY)  ## run the experiments with planted causes (wants a quiet machine); tables go to docs/accuracy/
+	$(BIN)/python -m benchmarks.groundtruth.data_loading --write docs/accuracy/data-loading.md
 
 picture: $(READY)  ## make the README's picture from the demo's report
 	test -e demo/report.html || $(BIN)/stepscope demo --out demo

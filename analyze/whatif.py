@@ -9,19 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from statistics import fmean, median, stdev
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import pairwise
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Literal
 
 from ..ingest.errors import StepscopeError
-from .loader_model import Cost, Loader, simulate
+from .loader_costs import Recorded, Row, batch_of, loader_of, mean_step, recorded, steady
+from .loader_model import FREE, Batch, Cost, Loader, simulate
 
 if TYPE_CHECKING:
     from .run import Run
 
 TRUSTED = 0.10  # a replay that is further off than this says that the model does not hold here
-BATCHES = 2000  # that are modelled, at least, where there are as many: the last ones, of a pass no more
-OWN = 0.7  # of the cores kept busy, from which on the job's threads are in each other's way
-LEAST = 8  # batches after the first ones without which there is nothing steady to speak of
 SWEEP = (0, 1, 2, 3, 4, 6, 8, 12, 16)
 Cache = Literal["bytes", "samples"]
 
@@ -38,24 +37,23 @@ class Prediction:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """What a batch costs: its fetch with a core at hand, the part of it that waits for storage, and its step's work."""
-
-    fetch: Cost
-    storage_ns: float | None  # None: the system does not tell
-    work: Cost
-    row: dict[str, Any]  # of the table lineage, as measured
-
-
-@dataclass(frozen=True)
 class Measured:
-    """What a rank's run tells about its loader."""
+    """What a rank's run tells about its loader, and how well the model replays it."""
 
-    rank: int
+    told: Recorded
     loader: Loader
     passes: list[list[Batch]]
-    step_ns: float  # the mean steady step as recorded
     replayed: Prediction
+
+    @property
+    def rank(self) -> int:
+        """Whose loader it is."""
+        return self.told.rank
+
+    @property
+    def step_ns(self) -> float:
+        """The mean steady step as recorded."""
+        return self.told.step_ns
 
     @property
     def error(self) -> float:
@@ -71,32 +69,19 @@ class Measured:
 def measure(run: Run, rank: int | None = None) -> Measured:
     """Return what ``run`` tells about the loader of a rank, by default the first that was followed.
 
+    Waiting for a core is taken for the job's own doing, which the model has to give. When that does not replay the
+    recorded step, it is taken for somebody else's, a part of the costs, if that replays better.
+
     Raises:
         StepscopeError: No loader was followed there, or for too few batches.
     """
-    rows = run.con.execute(_ROWS, {"rank": rank}).fetchall()
-    if not rows:
-        raise StepscopeError(
-            f"{run.path} follows no batch of a torch DataLoader. Record one with stepscope.watch(loader, ...)."
-        )
-    passes: dict[tuple[str, int], list[dict[str, Any]]] = {}
-    for row in rows:
-        one = dict(zip(_COLUMNS, row, strict=True))
-        passes.setdefault((one["loader"], one["pass"]), []).append(one)
-    kept = [steps[-BATCHES:] for steps in passes.values() if len(steps) >= LEAST + _first(steps[0])]
-    if not kept:
-        raise StepscopeError(f"{run.path} follows too few batches of a loader to tell its steady step. Record more.")
-    while len(kept) > 1 and sum(map(len, kept[1:])) >= BATCHES:
-        kept.pop(0)
-    first = kept[0][0]
-    loader = Loader(first["workers"], first["prefetch"] or 2, first["in_order"], first["share_of_cores"] or math.inf)
-    rows_kept = [one for steps in kept for one in steps]
-    take, transfer = _handover(rows_kept)
-    loader = replace(loader, take_ns=take, transfer_ns=transfer)
-    own = _demand(kept) > OWN * loader.cores
-    batches = [[_batch(one, own) for one in steps] for steps in kept]
-    recorded = fmean(_steady([one["asked_ns"] for one in steps], _first(first)) for steps in kept)
-    return Measured(first["rank"], loader, batches, recorded, simulated(batches, loader))
+    told = recorded(run, rank)
+    loader = loader_of(told)
+    own, foreign = (
+        Measured(told, loader, passes, simulated(passes, loader))
+        for passes in ([[batch_of(row, alone) for row in rows] for rows in told.passes] for alone in (True, False))
+    )
+    return own if own.trusted or abs(own.error) <= abs(foreign.error) else foreign
 
 
 def predict(
@@ -130,7 +115,10 @@ def predict(
         prefetch=loader.prefetch if prefetch is None else prefetch,
         in_order=loader.in_order if in_order is None else in_order,
     )
-    passes = [[_changed(one, cache_hit, cache, storage_speed) for one in steps] for steps in measured.passes]
+    passes = [
+        [_changed(batch, row, cache_hit, cache, storage_speed) for batch, row in zip(batches, rows, strict=True)]
+        for batches, rows in zip(measured.passes, measured.told.passes, strict=True)
+    ]
     found = simulated(passes, changed)
     return replace(found, error_ns=math.hypot(found.error_ns, measured.error * found.step_ns))
 
@@ -140,89 +128,46 @@ def sweep(measured: Measured, workers: Iterable[int] = SWEEP) -> list[Prediction
     return [predict(measured, workers=n) for n in workers]
 
 
-_COLUMNS = [
-    *("rank", "loader", "pass", "workers", "prefetch", "in_order", "worker", "fetch_ns", "cpu_ns", "runq_ns"),
-    *("blocked_ns", "read_bytes", "slowest", "slowest_ns", "collate_ns", "fetch_end_ns", "asked_ns", "got_ns"),
-    *("work_ns", "work_cpu_ns", "work_runq_ns", "share_of_cores"),
-]
-
-# Batches without a whole record (the last of a pass has no work yet) are of no use to the model.
-_ROWS = f"""
-with followed as (
-    select l.*, r.cores / (select count(*) from ranks o where o.host is not distinct from r.host) as share_of_cores
-    from lineage l join ranks r using (rank)
-    where rank = coalesce($rank, (select min(rank) from lineage where fetch_ns is not null))
-        and fetch_ns is not null and work_ns is not null
-)
-select {", ".join(_COLUMNS)} from followed
-where (workers, prefetch) = (select mode((workers, prefetch)) from followed)
-order by loader, pass, delivered
-"""
+def storage_ns(row: Row) -> int | None:
+    """Return for how long a fetch waited for storage, None where the system does not tell."""
+    if row["read_bytes"] is None:
+        return None
+    blocked: int | None = row["blocked_ns"]
+    return blocked if row["read_bytes"] else 0
 
 
-def _first(row: dict[str, Any]) -> int:
-    """Return how many batches of a pass are its start: those asked for before the loop began."""
-    return max(1, row["workers"] * (row["prefetch"] or 0))
-
-
-def _steady(asked: list[Any], first: int) -> float:
-    return float(asked[-1] - asked[first]) / (len(asked) - 1 - first)
-
-
-def _demand(passes: list[list[dict[str, Any]]]) -> float:
-    """Return how many cores fetching and working kept busy on average."""
-    busy = sum(
-        (one["cpu_ns"] or 0) * (one["workers"] > 0) + (one["work_cpu_ns"] or 0) for rows in passes for one in rows
-    )
-    return busy / sum(rows[-1]["got_ns"] - rows[0]["asked_ns"] for rows in passes)
-
-
-def _batch(row: dict[str, Any], own: bool) -> Batch:
-    """Return a batch's costs. Waiting for a core is no part of them if it is the job's ``own`` doing: the model adds it."""
-    fetch = max(row["fetch_ns"] - (row["runq_ns"] or 0) * own, 1)
-    work = max(row["work_ns"] - (row["work_runq_ns"] or 0) * own, 1)
-    storage = None if row["read_bytes"] is None else row["blocked_ns"] if row["read_bytes"] else 0
-    cpu = row["cpu_ns"] or 0
-    return Batch(Cost(fetch, min(cpu / fetch, 1.0)), storage, Cost(work, (row["work_cpu_ns"] or 0) / work), row)
-
-
-def _handover(rows: list[dict[str, Any]]) -> tuple[float, float]:
-    """Return what handing a batch over takes of the loop's time and on the way, from batches waited for and others."""
-    rows = [row for row in rows if row["workers"]]
-    awaited = [row["got_ns"] - row["fetch_end_ns"] for row in rows if row["fetch_end_ns"] > row["asked_ns"]]
-    ready = [row["got_ns"] - row["asked_ns"] for row in rows if row["fetch_end_ns"] <= row["asked_ns"]]
-    whole = median(awaited) if awaited else 0.0
-    take = median(ready) if ready else 0.0
-    if awaited and (not ready or take > whole):
-        take = whole
-    return take, max(whole - take, 0.0)
-
-
-def _changed(batch: Batch, cache_hit: float, cache: Cache, storage_speed: float) -> Batch:
+def _changed(batch: Batch, row: Row, cache_hit: float, cache: Cache, storage_speed: float) -> Batch:
     """Return a batch as a cache and another storage would have it; what needs a core they leave alone."""
-    fetch, storage = batch.fetch, batch.storage_ns
+    fetch, storage = batch.fetch, storage_ns(row)
     if cache_hit and cache == "samples":  # a hit costs nothing
         fetch = replace(fetch, ns=fetch.ns * (1 - cache_hit))
-        storage = None if storage is None else storage * (1 - cache_hit)
+        storage = None if storage is None else round(storage * (1 - cache_hit))
         cache_hit = 0.0
     if cache_hit == 0 and storage_speed == 1:
-        return replace(batch, fetch=fetch, storage_ns=storage)
+        return replace(batch, fetch=fetch)
     if storage is None:
         raise StepscopeError("The run does not tell how long its workers waited for storage: /proc was not there.")
-    busy = fetch.cores * fetch.ns
-    left = max(fetch.ns - storage + storage * (1 - cache_hit) / storage_speed, busy, 1.0)
-    return replace(batch, fetch=Cost(left, busy / left))
+    saved = storage - storage * (1 - cache_hit) / storage_speed
+    return replace(batch, fetch=shorter(fetch, saved))
+
+
+def shorter(cost: Cost, saved: float) -> Cost:
+    """Return a cost that takes so many ns less, of which none needed a core; what does need one is left."""
+    busy = cost.cores * cost.ns
+    left = max(cost.ns - saved, busy)
+    return Cost(left, busy / left) if left > 0 else FREE
 
 
 def simulated(passes: list[list[Batch]], loader: Loader) -> Prediction:
     """Return the mean steady step, its interval twice the standard error over eight stretches of it."""
-    first = max(1, loader.workers * loader.prefetch)
-    steps: list[float] = []
+    filled = max(1, loader.workers * loader.prefetch)
+    means, steps = [], []
     for batches in passes:
-        asked = simulate([one.fetch for one in batches], [one.work for one in batches], loader)[:-1]
-        since = min(first, len(asked) - 1 - LEAST // 2)
-        steps += [later - sooner for sooner, later in zip(asked[since:], asked[since + 1 :], strict=False)]
+        asked = simulate(batches, loader)[:-1]
+        means.append(mean_step(asked, filled))
+        kept = asked[steady(filled, len(asked))]
+        steps += [later - sooner for sooner, later in pairwise(kept)]
     size = max(1, len(steps) // 8)
-    means = [fmean(steps[at : at + size]) for at in range(0, len(steps) - size + 1, size)]
-    error = 2 * stdev(means) / math.sqrt(len(means)) if len(means) > 1 else math.inf
-    return Prediction(loader.workers, loader.prefetch, loader.in_order, fmean(steps), error)
+    stretches = [fmean(steps[at : at + size]) for at in range(0, len(steps) - size + 1, size)]
+    error = 2 * stdev(stretches) / math.sqrt(len(stretches)) if len(stretches) > 1 else math.inf
+    return Prediction(loader.workers, loader.prefetch, loader.in_order, fmean(means), error)

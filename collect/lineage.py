@@ -5,17 +5,24 @@ The iterator is only looked at, after each ``next()``: it stays the object it is
 
 from __future__ import annotations
 
-import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from time import process_time_ns
+from time import perf_counter_ns, process_time_ns, sleep
 from typing import Any
-from weakref import ref
+from weakref import WeakSet, ref
 
+import pyarrow as pa
+
+from ..ingest.schema import LOADER_BATCHES, LOADER_FETCHES
+from ..ingest.writer import read_lines, write_parquet
+from .fetches import FLUSH_S, FetchLog
 from .guard import guarded
-from .worker import FetchLog, Signature, WorkerInit, append
+from .rowfile import RowFile
+from .signature import Signature
+from .worker import WorkerInit
 
 
 class Lineage:
@@ -32,12 +39,14 @@ class Lineage:
     def __init__(self, run: Path, session: str, offset_ns: int) -> None:
         self.dead = False
         self.offset = offset_ns
-        self._session = session
-        self._fetches = run / "loader" / f"{session}.fetches.jsonl"
-        self._deliveries = self._fetches.with_name(f"{session}.batches.jsonl")
-        self._fd: int | None = None
-        self._loaders = 0
         self.signature = Signature()
+        self._session = session
+        self._fetches = run / "loader" / f"{session}.fetches"
+        self._batches = RowFile(run / "loader" / f"{session}.batches")
+        self._sealing = threading.Lock()
+        self._loaders = 0
+        self._working: WeakSet[Any] = WeakSet()  # iterators with workers
+        self._own: FetchLog | None = None  # of the last pass without workers
 
     @contextmanager
     def workers_of(self, loader: Any) -> Iterator[None]:
@@ -54,9 +63,7 @@ class Lineage:
     def _hook(self, loader: Any, before: Any) -> bool:
         if self.dead or not is_torchs(loader) or not loader.num_workers:
             return False
-        self._prepare()
-        self._loaders += 1
-        loader.worker_init_fn = WorkerInit(before, self._fetches, self._name(), self.offset)
+        loader.worker_init_fn = WorkerInit(before, self._fetches, self._new_name(), self.offset)
         return True
 
     @guarded
@@ -64,40 +71,81 @@ class Lineage:
         """Return what follows a pass over ``loader``, None for an iterable that is not torch's."""
         if self.dead or not hasattr(iterator, "_num_workers") or not is_torchs(loader):
             return None
-        self._prepare()
         if iterator._num_workers == 0 and not hasattr(iterator, "_dataset_fetcher"):
             return None
-        before: Pass | None = getattr(iterator, "_stepscope_pass", None)  # persistent workers: the same iterator
-        if before is not None:
-            passed = Pass(self, before.loader, before.number + 1, iterator, since)
+        before: Pass | None = getattr(iterator, "_stepscope_pass", None)
+        if before is not None:  # persistent workers: the same iterator
+            passed = Pass(self, before.loader, before.number + 1, iterator, since, before.arrivals)
         else:
             init = getattr(iterator, "_worker_init_fn", None)
             init = init.args[0] if isinstance(init, partial) and init.args else init  # torch wraps it for datapipes
-            if isinstance(init, WorkerInit):
-                name = init.loader
-            else:  # no workers, or workers that do not record themselves
-                self._loaders += 1
-                name = self._name()
+            name = init.loader if isinstance(init, WorkerInit) else self._new_name()
+            arrivals = None
             if iterator._num_workers == 0:
-                FetchLog(self._fetches, name, None, self.offset).instrument(iterator._dataset_fetcher)
-            passed = Pass(self, name, 0, iterator, since)
+                self._flush_own()
+                self._own = FetchLog(RowFile(self._fetches), name, None, self.offset)
+                self._own.instrument(iterator._dataset_fetcher)
+            else:
+                arrivals = Arrivals(iterator._worker_result_queue)
+                self._working.add(iterator)
+            passed = Pass(self, name, 0, iterator, since, arrivals)
         iterator._stepscope_pass = passed
         return passed
 
-    def write(self, row: dict[str, Any]) -> None:
+    def write(self, row: str) -> None:
         """Append the row of a batch that reached the loop."""
-        if self._fd is None:
-            self._fd = os.open(self._deliveries, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        append(self._fd, row)
+        if self._batches.write(row):
+            threading.Thread(target=self._seal, args=(2,), name="stepscope-seal", daemon=True).start()
+
+    def close(self) -> None:
+        """Turn the live rows into Parquet."""
+        self._flush_own()
+        if self._working:
+            sleep(2 * FLUSH_S)  # their workers write what is done
+        self._seal(0)
+        self.dead = True
 
     def let_go(self) -> None:
         """After a failure: rows written so far stay as they are."""
 
-    def _name(self) -> str:
+    def _flush_own(self) -> None:
+        if self._own is not None:
+            self._own.flush()
+
+    @guarded
+    def _seal(self, keep: int) -> None:
+        with self._sealing:
+            _seal(self._fetches, LOADER_FETCHES, keep)
+            _seal(self._batches.stem, LOADER_BATCHES, keep)
+
+    def _new_name(self) -> str:
+        self._fetches.parent.mkdir(parents=True, exist_ok=True)
+        self._loaders += 1
         return f"{self._session}/{self._loaders}"
 
-    def _prepare(self) -> None:
-        self._fetches.parent.mkdir(parents=True, exist_ok=True)
+
+class Arrivals:
+    """When each message of the workers came and was unpickled, by task, wherever the queue is read.
+
+    That is in the loop's own thread inside ``next()``, or in the thread that pins memory.
+    """
+
+    def __init__(self, queue: Any) -> None:
+        self.of: dict[int, tuple[int, int]] = {}
+        self._begun = 0
+        receive, get, this = queue._recv_bytes, type(queue).get, ref(queue)
+
+        def timed_receive() -> Any:
+            self._begun = perf_counter_ns()
+            return receive()
+
+        def timed_get(*args: Any, **kwargs: Any) -> Any:
+            message = get(this(), *args, **kwargs)
+            if type(message[0]) is int:
+                self.of[message[0]] = self._begun, perf_counter_ns()
+            return message
+
+        queue._recv_bytes, queue.get = timed_receive, timed_get
 
 
 class Pass:
@@ -105,22 +153,32 @@ class Pass:
 
     what = "loader lineage"
 
-    def __init__(self, lineage: Lineage, loader: str, number: int, iterator: Any, since: int) -> None:
+    def __init__(
+        self, lineage: Lineage, loader: str, number: int, iterator: Any, since: int, arrivals: Arrivals | None
+    ) -> None:
         self.dead = False
-        self.loader, self.number = loader, number
+        self.loader, self.number, self.arrivals = loader, number, arrivals
         self._lineage = lineage
         self._iterator = ref(iterator)  # workers end when their iterator goes: nothing here keeps it
-        self._asked = (since, process_time_ns(), None)
+        self._asked: tuple[int, int, int | None] = since, process_time_ns(), None
         self._delivered = 0
         self._sent = 0
-        self._outstanding: dict[int, tuple[int, int, int]] = {}  # task -> worker, ordinal of it, requested
-        self._ordinals: dict[int, int] = {}
-        self._look(iterator, since)
+        self._outstanding: dict[int, tuple[int, int]] = {}  # task -> worker, requested
+        in_order = getattr(iterator, "_in_order", True)
+        self._in_order = in_order
+        self._head = (
+            f'{{"loader":"{loader}","pass":{number},"workers":{iterator._num_workers},'
+            f'"prefetch":{getattr(iterator, "_prefetch_factor", None) or "null"},"in_order":{_json(in_order)},'
+            f'"persistent":{_json(bool(getattr(iterator, "_persistent_workers", False)))}'
+        )
+        if arrivals is not None:
+            arrivals.of.clear()
+            self._look(iterator, since)
 
     @guarded
     def ask(self, t: int) -> None:
         """Take note that the loop asks for a batch at ``t``."""
-        self._asked = t, process_time_ns(), self._lineage.signature.runq()  # type: ignore[assignment]
+        self._asked = t, process_time_ns(), self._lineage.signature.runq()
 
     @guarded
     def got(self, t: int, step: int) -> None:
@@ -128,63 +186,67 @@ class Pass:
         iterator = self._iterator()
         if iterator is None:
             return
-        worker = requested = task = None
-        ordinal: int | None = self._delivered
-        if iterator._num_workers:
-            task = self._look(iterator, t)
-            worker, ordinal, requested = (None, None, None) if task is None else self._outstanding.pop(task)
-        asked, cpu, runq = self._asked
-        offset = self._lineage.offset
-        self._lineage.write(
-            {
-                "loader": self.loader,
-                "pass": self.number,
-                "delivered": self._delivered,
-                "workers": iterator._num_workers,
-                "prefetch": getattr(iterator, "_prefetch_factor", None),
-                "in_order": getattr(iterator, "_in_order", True),
-                "worker": worker,
-                "ordinal": ordinal,
-                "requested_ns": None if requested is None else requested + offset,
-                "asked_ns": asked + offset,
-                "got_ns": t + offset,
-                "step": step,
-                "asked_cpu_ns": cpu,
-                "asked_runq_ns": runq,
-                "got_cpu_ns": process_time_ns(),
-                "got_runq_ns": self._lineage.signature.runq(),
-            }
-        )
+        told: dict[str, int | None] = {"task": self._delivered}
+        if self.arrivals is not None:
+            told["task"] = task = self._look(iterator, t)
+            if task is not None:
+                offset = self._lineage.offset
+                told["worker"], requested = self._outstanding.pop(task)
+                told["requested_ns"] = requested + offset
+                arrived = self.arrivals.of.pop(task, None)
+                if arrived is not None:
+                    told["arrived_ns"], told["loaded_ns"] = arrived[0] + offset, arrived[1] + offset
+        self._write(t, step, told)
         self._delivered += 1
+
+    @guarded
+    def end(self, t: int, step: int) -> None:
+        """Write the row of the request that found the loader exhausted, at ``t``."""
+        self._write(t, step, {"ended": 1})
 
     def let_go(self) -> None:
         """After a failure: rows written so far stay as they are."""
 
+    def _write(self, t: int, step: int, told: dict[str, int | None]) -> None:
+        asked, cpu, runq = self._asked
+        offset = self._lineage.offset
+        more = "".join(f',"{name}":{value}' for name, value in told.items() if value is not None)
+        if runq is not None:
+            more = f'{more},"asked_runq_ns":{runq},"got_runq_ns":{self._lineage.signature.runq()}'
+        self._lineage.write(
+            f'{self._head},"delivered":{self._delivered},"step":{step},"asked_ns":{asked + offset},'
+            f'"got_ns":{t + offset},"asked_cpu_ns":{cpu},"got_cpu_ns":{process_time_ns()}{more}}}'
+        )
+
     def _look(self, iterator: Any, t: int) -> int | None:
         """Take note of new requests; return the one task that has left the iterator, None when that is not clear."""
-        if not iterator._num_workers:
-            return None
-        tasks = iterator._task_info
+        tasks, outstanding = iterator._task_info, self._outstanding
         for task in range(self._sent, iterator._send_idx):
             if task in tasks:
-                worker = tasks[task][0]
-                ordinal = self._ordinals.get(worker, 0)
-                self._ordinals[worker] = ordinal + 1
-                self._outstanding[task] = worker, ordinal, t
-            else:
-                self.dead = True  # a request went unseen: from here on the count of its worker would be off
-                return None
+                outstanding[task] = tasks[task][0], t
         self._sent = iterator._send_idx
-        gone = [task for task in self._outstanding if task not in tasks]
-        if getattr(iterator, "_in_order", True) and iterator._rcvd_idx - 1 in gone:
+        gone = [task for task in outstanding if task not in tasks]
+        if self._in_order and iterator._rcvd_idx - 1 in gone:
             found = iterator._rcvd_idx - 1
             for task in gone:  # what an iterable dataset's worker answered with its end
                 if task != found:
-                    del self._outstanding[task]
-            return found
+                    del outstanding[task]
+            return int(found)
         return gone[0] if len(gone) == 1 else None
 
 
 def is_torchs(loader: Any) -> bool:
     """Whether a loader is torch's DataLoader or a subclass, told without importing torch."""
     return any(base.__module__ == "torch.utils.data.dataloader" for base in type(loader).__mro__)
+
+
+def _seal(stem: Path, schema: pa.Schema, keep: int) -> None:
+    """Turn the parts of a file into Parquet of the same name, all but the last ``keep``, which are written to."""
+    parts = {int(path.name.split(".")[-2]): path for path in stem.parent.glob(f"{stem.name}.*.jsonl")}
+    for number in sorted(parts)[: len(parts) - keep]:
+        write_parquet(read_lines(parts[number], schema), parts[number].with_suffix(".parquet"))
+        parts[number].unlink()
+
+
+def _json(value: bool) -> str:
+    return "true" if value else "false"

@@ -170,6 +170,8 @@ class Session:
             return
         loop.over = True
         entered = perf_counter_ns()
+        if exhausted and loop.lineage is not None:
+            loop.lineage.end(entered, self.steps.step)
         steps = self.steps
         # A loop that calls step() every few batches may leave its last step open.
         finished = exhausted and self.bounds == "call" and steps.fed_by(loop) > 0
@@ -220,6 +222,7 @@ class Session:
         self._requests.close()
         self.counters.close()
         self.snapshots.close()
+        self.lineage.close()
         if self._log is not None:
             self._log.close()
             with suppress(OSError):

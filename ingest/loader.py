@@ -1,37 +1,28 @@
-"""What the collector followed of data loaders: live lines of JSON, whole or cut off by a kill."""
+"""What the collector followed of data loaders: live lines of JSON, whole or cut off by a kill, and sealed Parquet."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
 
-from .schema import DELIVERIES, FETCHES
+from .schema import LOADER_BATCHES, LOADER_FETCHES
+from .writer import read_lines, read_parquet
 
 
 def fetch_rows(run: Path) -> pa.Table:
     """Return a row a batch that a worker, or the loop's own process, fetched."""
-    return _rows(run, "fetches", FETCHES)
+    return _rows(run, "fetches", LOADER_FETCHES)
 
 
-def delivery_rows(run: Path) -> pa.Table:
+def batch_rows(run: Path) -> pa.Table:
     """Return a row a batch that reached the loop."""
-    return _rows(run, "batches", DELIVERIES)
+    return _rows(run, "batches", LOADER_BATCHES)
 
 
 def _rows(run: Path, what: str, schema: pa.Schema) -> pa.Table:
-    files = sorted((run / "loader").glob(f"*.{what}.jsonl"))
-    return pa.concat_tables([schema.empty_table(), *(_lines(file, schema) for file in files)])
-
-
-def _lines(file: Path, schema: pa.Schema) -> pa.Table:
-    rows = []
-    for line in file.read_bytes().splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:  # torn by a kill
-            continue
-        if isinstance(row, dict) and isinstance(row.get("loader"), str):
-            rows.append({name: row.get(name) for name in schema.names})
-    return pa.Table.from_pylist(rows, schema=schema)
+    folder = run / "loader"
+    sealed = sorted(folder.glob(f"*.{what}.*.parquet"))
+    live = [file for file in sorted(folder.glob(f"*.{what}.*.jsonl")) if file.with_suffix(".parquet") not in sealed]
+    tables = [*(read_parquet(file) for file in sealed), *(read_lines(file, schema) for file in live)]
+    return pa.concat_tables([schema.empty_table(), *tables])

@@ -1,7 +1,7 @@
 """Why the loop waits for batches: each suspect is taken out of the measured costs, and the model says what that gives.
 
-What gives back at least ``MOST`` of the wait is the cause. When nothing particular does, it is the cost of a usual
-batch against the number of workers.
+What gives back at least ``MOST`` of the wait is the cause; of several, the first of ``SUSPECTS``, the most particular.
+When nothing particular does, it is the cost of a usual batch against the number of workers.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from ...ingest.errors import StepscopeError
-from ..loader_model import Cost
-from ..whatif import Batch, Measured, measure, simulated, sweep
+from ..loader_costs import Row, undisturbed_load
+from ..loader_model import FREE, Batch, Cost, Loader
+from ..whatif import Measured, Prediction, measure, shorter, simulated, storage_ns, sweep
 from .finding import ms, percent
 
 if TYPE_CHECKING:
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
 MOST = 0.5  # of the wait given back makes a suspect the cause
 ALIKE = 1.5  # a worker is slow when its median fetch is this many times the others'
 SLOW = 5  # a sample is slow when it takes this many times the slowest of a usual batch
+FEW = 0.3  # of the batches may hold slow samples; more are the rule
 ENOUGH = 0.02  # of the step is what may be left to win by still more workers
 
 
 @dataclass(frozen=True)
 class Cause:
-    """What makes the loop wait: its name, a sentence, advice, and the wait a step that it explains."""
+    """What makes the loop wait: its name, a sentence, advice, and what a step would win without it, in ns."""
 
     name: str
     sentence: str
@@ -46,55 +48,61 @@ def cause(run: Run, rank: int) -> Cause | None:
 
 def cause_of(measured: Measured) -> Cause:
     """Return why a loop waits."""
-    wait = measured.replayed.step_ns - fmean(one.work.ns for steps in measured.passes for one in steps)
-    suspects = [found for suspect in _SUSPECTS for found in suspect(measured) if found.lost_ns >= MOST * wait]
-    return max(suspects, key=lambda one: one.lost_ns, default=None) or _too_few(measured, wait)
+    wait = measured.replayed.step_ns - fmean(batch.work.ns for batches in measured.passes for batch in batches)
+    found = (one for suspect in SUSPECTS for one in suspect(measured) if one.lost_ns >= MOST * wait)
+    return next(found, None) or _usual(measured, wait)
 
 
-def _without(measured: Measured, saved: Callable[[Batch], float]) -> float:
-    """Return what a step would win if every fetch took so many ns less."""
+def _won(measured: Measured, change: Callable[[Batch, Row], Batch], **loader: object) -> float:
+    """Return what a step would win with every batch changed, and the loader's costs too."""
+    passes = [
+        [change(batch, row) for batch, row in zip(batches, rows, strict=True)]
+        for batches, rows in zip(measured.passes, measured.told.passes, strict=True)
+    ]
+    changed: Loader = replace(measured.loader, **loader)  # type: ignore[arg-type]
+    return measured.replayed.step_ns - simulated(passes, changed).step_ns
 
-    def changed(one: Batch) -> Batch:
-        left = max(one.fetch.ns - saved(one), 1.0)
-        return replace(one, fetch=Cost(left, min(one.fetch.cores * one.fetch.ns / left, one.fetch.cores)))
 
-    passes = [[changed(one) for one in steps] for steps in measured.passes]
-    return measured.replayed.step_ns - simulated(passes, measured.loader).step_ns
+def _cheaper(saved: Callable[[Row], float]) -> Callable[[Batch, Row], Batch]:
+    """Return a change that makes a fetch take so many ns less, at the share of a core that it takes."""
+    return lambda batch, row: replace(batch, fetch=Cost(max(batch.fetch.ns - saved(row), 0.0), batch.fetch.cores))
 
 
-def _all(measured: Measured) -> list[Batch]:
-    return [one for steps in measured.passes for one in steps]
+def _same(batch: Batch, row: Row) -> Batch:
+    return batch
 
 
 def _slow_samples(measured: Measured) -> Iterator[Cause]:
-    timed = [one for one in _all(measured) if one.row["slowest_ns"] is not None]
+    timed = [row for row in measured.told.rows if row["slowest_ns"] is not None]
     if not timed:
         return
-    usual = median(one.row["slowest_ns"] for one in timed)
-    slow = [one for one in timed if one.row["slowest_ns"] > SLOW * usual]
-    if not slow or len(slow) > 0.3 * len(timed):
+    usual = median(row["slowest_ns"] for row in timed)
+    slow = [row for row in timed if row["slowest_ns"] > SLOW * usual]
+    if not slow or len(slow) > FEW * len(timed):
         return
-    limit = SLOW * usual
-    lost = _without(
-        measured, lambda one: max(0, (one.row["slowest_ns"] or 0) - usual) * ((one.row["slowest_ns"] or 0) > limit)
-    )
-    named = sorted({str(one.row["slowest"]) for one in slow if one.row["slowest"] is not None})
+    lost = _won(measured, _cheaper(lambda row: max(0, (row["slowest_ns"] or 0) - usual) if row in slow else 0))
+    named = list(dict.fromkeys(_name(row) for row in sorted(slow, key=lambda row: -row["slowest_ns"]) if _name(row)))
     which = f" (index {', '.join(named[:5])}{' and others' if len(named) > 5 else ''})" if named else ""
-    worst = max(one.row["slowest_ns"] for one in slow)
     yield Cause(
         "slow_samples",
-        f"{len(slow)} of {len(timed)} batches hold a slow sample{which}: up to {ms(worst)}, where the slowest of a usual "
-        f"batch takes {ms(usual)}. It costs {ms(lost)} a step.",
+        f"{len(slow)} of {len(timed)} batches hold a slow sample{which}: up to {ms(max(row['slowest_ns'] for row in slow))}, "
+        f"where the slowest of a usual batch takes {ms(usual)}. It costs {ms(lost)} a step.",
         "Look at those samples: convert or cut them beforehand, or leave them out; in_order=False lets others pass them.",
         lost,
     )
 
 
+def _name(row: Row) -> str:
+    path = f" {row['slowest_path']}" if row["slowest_path"] else ""
+    return "" if row["slowest"] is None else f"{row['slowest']}{path}"
+
+
 def _slow_worker(measured: Measured) -> Iterator[Cause]:
     of: dict[int, list[float]] = {}
-    for one in _all(measured):
-        if one.row["worker"] is not None:
-            of.setdefault(one.row["worker"], []).append(one.fetch.ns)
+    for batches, rows in zip(measured.passes, measured.told.passes, strict=True):
+        for batch, row in zip(batches, rows, strict=True):
+            if row["worker"] is not None:
+                of.setdefault(row["worker"], []).append(batch.fetch.ns)
     if len(of) < 2:
         return
     medians = {worker: median(times) for worker, times in of.items()}
@@ -102,7 +110,8 @@ def _slow_worker(measured: Measured) -> Iterator[Cause]:
     others = median(at for other, at in medians.items() if other != worker)
     if medians[worker] < ALIKE * others:
         return
-    lost = _without(measured, lambda one: one.fetch.ns * (1 - others / medians[worker]) * (one.row["worker"] == worker))
+    longer = medians[worker] - others
+    lost = _won(measured, _cheaper(lambda row: longer if row["worker"] == worker else 0))
     yield Cause(
         "slow_worker",
         f"Worker {worker} is slow: {ms(medians[worker])} a batch, where the others take {ms(others)}. In-order delivery "
@@ -113,28 +122,63 @@ def _slow_worker(measured: Measured) -> Iterator[Cause]:
 
 
 def _storage(measured: Measured) -> Iterator[Cause]:
-    lost = _without(measured, lambda one: one.storage_ns or 0)
-    read = sum(one.row["read_bytes"] or 0 for one in _all(measured))
-    if read:
-        yield Cause(
-            "storage",
-            f"Fetches wait for storage ({read / len(_all(measured)) / 1e6:.1f} MB a batch read from it): {ms(lost)} a step.",
-            "Keep the data on faster storage or in memory, read larger pieces, or add workers to have more reads under way.",
-            lost,
-        )
+    rows = measured.told.rows
+    read = sum(row["read_bytes"] or 0 for row in rows)
+    if not read:
+        return
+    lost = _won(measured, lambda batch, row: replace(batch, fetch=shorter(batch.fetch, storage_ns(row) or 0)))
+    yield Cause(
+        "storage",
+        f"Fetches wait for storage ({read / len(rows) / 1e6:.1f} MB a batch read from it): {ms(lost)} a step.",
+        "Keep the data on faster storage or in memory, read larger pieces, or add workers to have more reads under way.",
+        lost,
+    )
+
+
+def _collate(measured: Measured) -> Iterator[Cause]:
+    spent = fmean(row["collate_ns"] or 0 for row in measured.told.rows)
+    lost = _won(measured, _cheaper(lambda row: row["collate_ns"] or 0))
+    yield Cause(
+        "collate",
+        f"Collating takes {ms(spent)} of a fetch of {ms(_fetch_ns(measured))} and costs {ms(lost)} a step.",
+        "Make collate_fn cheaper: stack tensors of equal shape, convert beforehand, pad less.",
+        lost,
+    )
+
+
+def _handing_over(measured: Measured) -> Iterator[Cause]:
+    rows = [row for row in measured.told.rows if row["loaded_ns"] is not None and row["pickle_ns"] is not None]
+    if not rows:
+        return
+    pickled, loaded = (
+        fmean(row["pickle_ns"] for row in rows),
+        fmean(row["loaded_ns"] - row["arrived_ns"] for row in rows),
+    )
+    free = dict.fromkeys(("load", "load_busy", "enter", "give"), FREE)
+    lost = _won(measured, lambda batch, row: replace(batch, pickle=FREE), wake=0.0, **free)
+    alone = sweep(measured, [0])[0]
+    instead = (
+        f"Set num_workers=0: its samples are so cheap that {ms(alone.step_ns)} a step is predicted. Or send"
+        if alone.step_ns < measured.replayed.step_ns - MOST * lost
+        else "Send"
+    )
+    yield Cause(
+        "handing_over",
+        f"Handing a batch from its worker to the loop takes {ms(pickled)} to pickle and {ms(loaded)} to unpickle and "
+        f"costs {ms(lost)} a step.",
+        f"{instead} less: few large tensors instead of many small ones or of Python objects, and smaller types; "
+        'torch.multiprocessing.set_sharing_strategy("file_system") makes each tensor cheaper.',
+        lost,
+    )
 
 
 def _cores(measured: Measured) -> Iterator[Cause]:
-    waited = fmean(one.row["runq_ns"] or 0 for one in _all(measured))
-    free = replace(measured.loader, cores=float("inf"))
-    passes = [
-        [
-            replace(one, fetch=replace(one.fetch, ns=max(one.row["fetch_ns"] - (one.row["runq_ns"] or 0), 1.0)))
-            for one in rows
-        ]
-        for rows in measured.passes
-    ]
-    lost = measured.replayed.step_ns - simulated(passes, free).step_ns
+    waited = fmean(row["runq_ns"] or 0 for row in measured.told.rows)
+    without: Callable[[Batch, Row], Batch] = lambda batch, row: replace(  # noqa: E731
+        batch, fetch=shorter(batch.fetch, min(row["runq_ns"] or 0, batch.fetch.ns - (row["cpu_ns"] or 0)))
+    )
+    load = undisturbed_load(measured.told, measured.loader)
+    lost = _won(measured, without, cores=float("inf"), load=load, load_busy=load) if waited else 0.0
     yield Cause(
         "starved_of_cores",
         f"Fetches wait for a core: {ms(waited)} a batch. It costs {ms(lost)} a step.",
@@ -143,52 +187,43 @@ def _cores(measured: Measured) -> Iterator[Cause]:
     )
 
 
-def _handing_over(measured: Measured) -> Iterator[Cause]:
-    loader = measured.loader
-    lost = measured.replayed.step_ns - simulated(measured.passes, replace(loader, transfer_ns=0, take_ns=0)).step_ns
-    yield Cause(
-        "handing_over",
-        f"Handing a batch from a worker to the loop takes {ms(loader.transfer_ns + loader.take_ns)} and costs {ms(lost)} a step.",
-        "Send less through the queue: return tensors rather than Python objects or arrays, and smaller types.",
-        lost,
-    )
+SUSPECTS = (_slow_samples, _slow_worker, _storage, _collate, _handing_over, _cores)
 
 
-def _collate(measured: Measured) -> Iterator[Cause]:
-    spent = fmean(one.row["collate_ns"] or 0 for one in _all(measured))
-    lost = _without(measured, lambda one: one.row["collate_ns"] or 0)
-    yield Cause(
-        "collate",
-        f"Collating takes {ms(spent)} of a {ms(fmean(one.fetch.ns for one in _all(measured)))} fetch and costs {ms(lost)} a step.",
-        "Make collate_fn cheaper: stack tensors of equal shape, convert beforehand, pad less.",
-        lost,
-    )
-
-
-def _too_few(measured: Measured, wait: float) -> Cause:
-    """Return the general case, with the number of workers that would do."""
-    batches = _all(measured)
-    cpu = sum(one.fetch.ns * one.fetch.cores for one in batches) / sum(one.fetch.ns for one in batches)
-    kind = "on the CPU (decoding, transforms)" if cpu > 0.5 else "waiting, neither on the CPU nor for storage or a core"
-    swept = {one.workers: one.step_ns for one in sweep(measured) if one.workers}
-    best = min(swept.values())
-    enough, found = next((n, step) for n, step in swept.items() if step <= best * (1 + ENOUGH))
-    won = measured.replayed.step_ns - found
-    spent = f"A fetch takes {ms(fmean(one.fetch.ns for one in batches))}, {percent(max(cpu, 1 - cpu))} of it {kind}"
-    if won < MOST * wait:
+def _usual(measured: Measured, wait: float) -> Cause:
+    """Return the general case: too few workers, with the number that would do, or batches that cost too much."""
+    rows = measured.told.rows
+    cpu = sum(row["cpu_ns"] or 0 for row in rows) / sum(row["fetch_ns"] for row in rows)
+    on_cpu = cpu > 0.5
+    kind = "on the CPU (decoding, transforms)" if on_cpu else "waiting, neither on the CPU nor for storage or a core"
+    spent = f"A fetch takes {ms(_fetch_ns(measured))}, {percent(max(cpu, 1 - cpu))} of it {kind}"
+    load = undisturbed_load(measured.told, measured.loader) if on_cpu else measured.loader.load
+    lost = max(_won(measured, lambda batch, row: replace(batch, fetch=FREE), load=load, load_busy=load), 0.0)
+    recorded = measured.loader.workers
+    best = enough(sweep(measured))
+    won = measured.replayed.step_ns - best.step_ns
+    if won >= MOST * wait and best.workers > recorded:
+        unknown = "" if recorded else "; handing batches over comes to that, which a run without workers does not tell"
         return Cause(
-            "cpu_bound" if cpu > 0.5 else "blocked",
-            f"{spent}; more workers would win {ms(max(won, 0))} a step.",
-            "Make a sample cheaper: decode less, cache converted samples, or move the conversion out of the job.",
-            wait,
+            "too_few_workers" if recorded else "no_workers",
+            f"{spent}, with num_workers={recorded}. It costs {ms(lost)} a step.",
+            f"Set num_workers={best.workers}: the model predicts {ms(best.step_ns)} a step ({measured.error:+.1%} is its "
+            f"error on this run{unknown}).",
+            lost,
         )
-    name = "no_workers" if measured.loader.workers == 0 else "too_few_workers"
     return Cause(
-        name,
-        f"{spent}, with num_workers={measured.loader.workers}.",
-        f"Set num_workers={enough}: the model predicts {ms(found)} a step ({measured.error:+.1%} is its error on this run).",
-        won,
+        "cpu_bound" if on_cpu else "blocked",
+        f"{spent}, and costs {ms(lost)} a step; more workers would win {ms(max(won, 0))}.",
+        "Make a sample cheaper: decode less, cache converted samples, or move the conversion out of the job.",
+        lost,
     )
 
 
-_SUSPECTS = (_slow_samples, _slow_worker, _storage, _cores, _handing_over, _collate)
+def enough(swept: list[Prediction]) -> Prediction:
+    """Return the one with the fewest workers that comes within ``ENOUGH`` of the best."""
+    best = min(one.step_ns for one in swept)
+    return next(one for one in swept if one.step_ns <= best * (1 + ENOUGH))
+
+
+def _fetch_ns(measured: Measured) -> float:
+    return fmean(row["fetch_ns"] for row in measured.told.rows)

@@ -1,7 +1,8 @@
 """Batches followed from worker to loop, through real torch DataLoaders."""
 
 import functools
-import json
+import subprocess
+import sys
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset  # noqa: E402
 import stepscope  # noqa: E402
 from stepscope.analyze.whatif import measure, predict  # noqa: E402
 from stepscope.collect import loop as loop_module  # noqa: E402
+from stepscope.collect import rowfile  # noqa: E402
 from stepscope.ingest.errors import StepscopeError  # noqa: E402
 
 SLOW, SLOW_S = 13, 0.08
@@ -111,6 +113,10 @@ def test_the_loop_gets_what_it_would_get_and_every_batch_has_its_fetch(kind, tmp
         assert row["fetch_start_ns"] < row["fetch_end_ns"] <= row["got_ns"]
         assert row["wait_ns"] == row["got_ns"] - row["asked_ns"]
         assert (row["worker"] is None) == (row["workers"] == 0)
+        if row["workers"]:
+            assert row["fetch_end_ns"] <= row["sent_ns"]
+            assert row["arrived_ns"] <= row["loaded_ns"] <= row["got_ns"]
+            assert row["bytes"] > 0
     assert len({(row["loader"], row["pass"], row["delivered"]) for row in found}) == len(found)
     if "iterable" in kind or kind == "unbatched":
         return
@@ -168,13 +174,59 @@ def test_a_dataset_that_raises_raises_the_same(tmp_path):
     assert len(rows(tmp_path / "run", "from lineage where fetch_ns is not null")) == 2
 
 
-def test_rows_torn_by_a_kill_are_left_out(tmp_path):
-    for _ in stepscope.watch(DataLoader(Random(), batch_size=4, num_workers=1), tmp_path / "run", window=None):
-        pass
-    [file] = (tmp_path / "run" / "loader").glob("*.fetches.jsonl")
-    assert [json.loads(line)["ordinal"] for line in file.read_text().splitlines()] == list(range(6))
+KILLED = """
+import os, sys, torch, stepscope
+from torch.utils.data import DataLoader
+for n, _ in enumerate(stepscope.watch(DataLoader(torch.arange(24), batch_size=4, num_workers=1), sys.argv[1], window=None)):
+    if n == 4:
+        os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_kill_loses_no_batch_that_was_done_with_and_a_torn_row_is_left_out(tmp_path):
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "run")], check=False)
+    query = "from lineage where work_ns is not null"
+    assert len(rows(tmp_path / "run", query)) == 4
+    [file] = (tmp_path / "run" / "loader").glob("*.batches.0.jsonl")
     file.write_bytes(file.read_bytes()[:-20])
-    assert len(rows(tmp_path / "run", "from lineage where fetch_ns is not null")) == 5
+    assert len(rows(tmp_path / "run", query)) == 3
+
+
+def test_full_parts_become_parquet_while_the_job_runs_and_the_rest_at_its_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(rowfile, "PART_BYTES", 1000)  # forked workers have it too
+    for _ in stepscope.watch(DataLoader(Random(), batch_size=2, num_workers=2), tmp_path / "run", window=None):
+        pass
+    found = rows(tmp_path / "run", "from lineage where fetch_ns is not null and sent_ns is not null")
+    assert len(found) == 12
+    folder = tmp_path / "run" / "loader"
+    assert len(list(folder.glob("*.batches.*.parquet"))) > 2
+    assert len(list(folder.glob("*.fetches.*.parquet"))) > 2
+    assert list(folder.glob("*.jsonl")) == []
+
+
+def test_passes_tell_where_they_began_and_ended(tmp_path):
+    loader = DataLoader(Random(), batch_size=4, num_workers=1)
+    for _ in range(2):
+        for _ in stepscope.watch(loader, tmp_path / "run", window=None):
+            pass
+    first, second = rows(tmp_path / "run", "from loader_passes order by begun_ns")
+    for told in (first, second):
+        assert (told["batches"], told["workers"], told["persistent"]) == (6, 1, False)
+        assert told["begun_ns"] < told["first_got_ns"] < told["exhausted_ns"]
+        assert told["startup_ns"] == told["first_got_ns"] - told["begun_ns"]
+        assert told["end_ns"] > 0
+    assert first["exhausted_ns"] + first["end_ns"] <= second["begun_ns"]
+
+
+def test_a_sample_is_named_by_its_file_where_the_dataset_lists_them(tmp_path):
+    class Listed(Random):
+        samples = tuple((f"data/{n}.jpg", 0) for n in range(24))
+
+    subset = torch.utils.data.Subset(Listed(), range(SLOW, 24))
+    for _ in stepscope.watch(DataLoader(subset, batch_size=4, num_workers=1), tmp_path / "run", window=None):
+        pass
+    [row] = rows(tmp_path / "run", "from lineage where slowest = '0'")
+    assert row["slowest_path"] == f"data/{SLOW}.jpg"
 
 
 class Sleepy(Dataset):

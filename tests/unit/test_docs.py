@@ -192,6 +192,7 @@ def test_every_table_has_its_columns_and_types(run: Run) -> None:
         "judged",
         "blame",
         "lineage",
+        "loader_passes",
         "fits",
         "placements",
         "findings",

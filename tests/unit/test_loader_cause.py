@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from stepscope.analyze.findings.loader_cause import cause_of
-from stepscope.analyze.loader_model import Cost, Loader
-from stepscope.analyze.whatif import Batch, Measured, predict, simulated
+from stepscope.analyze.loader_costs import _COLUMNS, Recorded
+from stepscope.analyze.loader_model import Batch, Cost, Loader
+from stepscope.analyze.whatif import Measured, predict, simulated
 from stepscope.ingest.errors import StepscopeError
 
 MS = 1_000_000
 N = 200
 
 
-def measured(fetch_ms, loader, work_ms=2.0, **columns):
+def measured(fetch_ms, loader, work_ms=2.0, cores=0.0, pickle_ms=0.0, **columns):
     """A run of one pass in which batch ``k`` took ``fetch_ms(k)``, with columns of lineage told as functions of ``k``."""
-    batches = []
+    rows, batches = [], []
     for k in range(N):
-        names = ("slowest", "slowest_ns", "collate_ns", "runq_ns", "read_bytes", "worker", "cores", "storage_ns")
-        row = {name: columns[name](k) if name in columns else None for name in names}
+        row = {name: columns[name](k) if name in columns else None for name in _COLUMNS}
         row["fetch_ns"] = round(fetch_ms(k) * MS)
-        cost = Cost(row["fetch_ns"], row["cores"] or 0.0)
-        batches.append(Batch(cost, row["storage_ns"] or 0, Cost(work_ms * MS), row))
+        row["cpu_ns"] = round(row["fetch_ns"] * cores)
+        rows.append(row)
+        batches.append(Batch(Cost(row["fetch_ns"], cores), Cost(work_ms * MS), Cost(pickle_ms * MS, 1.0)))
     replayed = simulated([batches], loader)
-    return Measured(0, loader, [batches], replayed.step_ns, replayed)
+    return Measured(Recorded(0, [rows], replayed.step_ns, loader.cores), loader, [batches], replayed)
 
 
 def test_no_workers():
@@ -43,8 +46,10 @@ def test_too_few_workers():
 
 
 def test_cores_that_more_workers_do_not_add():
-    found = cause_of(measured(lambda k: 6, Loader(1, cores=1), cores=lambda k: 1.0))
+    # One core for 6 ms of fetch a batch: a step takes them; without them it takes the loop's 2.
+    found = cause_of(measured(lambda k: 6, Loader(1, cores=1), cores=1.0))
     assert found.name == "cpu_bound"
+    assert found.lost_ns == pytest.approx(4 * MS, rel=0.02)
 
 
 def test_slow_samples():
@@ -57,14 +62,16 @@ def test_slow_samples():
             lambda k: 1 + slow(k),
             Loader(1),
             slowest=lambda k: str(k * 4),
-            slowest_ns=lambda k: (0.25 + slow(k)) * MS,
+            slowest_path=lambda k: f"data/{k}.jpg" if k == 19 else None,
+            slowest_ns=lambda k: (0.25 + slow(k) + (k == 19)) * MS,
         )
     )
     assert found.name == "slow_samples"
     assert "10 of 200 batches" in found.sentence
+    assert "index 76 data/19.jpg, 156" in found.sentence
     # The slow batch is begun when the loop gets the one before the last: two steps of 2 ms hide it, 57 of 61 ms are
-    # waited. Of the 200 requests the first two are no steady part; the last slow batch comes after the last request.
-    assert found.lost_ns == pytest.approx(9 * 57 * MS / 197, rel=1e-6)
+    # waited. The steady requests are those from the third to the third last.
+    assert found.lost_ns == pytest.approx(9 * 57 * MS / 195, rel=1e-6)
 
 
 def test_one_slow_worker():
@@ -77,9 +84,7 @@ def test_one_slow_worker():
 
 
 def test_storage():
-    found = cause_of(
-        measured(lambda k: 8, Loader(1), read_bytes=lambda k: 4 * MS, storage_ns=lambda k: 7 * MS, runq_ns=lambda k: 0)
-    )
+    found = cause_of(measured(lambda k: 8, Loader(1), read_bytes=lambda k: 4 * MS, blocked_ns=lambda k: 7 * MS))
     assert found.name == "storage"
     assert "4.0 MB a batch" in found.sentence
     assert found.lost_ns == pytest.approx(6 * MS, rel=0.02)
@@ -92,19 +97,43 @@ def test_collate():
 
 
 def test_handing_over():
-    found = cause_of(measured(lambda k: 1, Loader(4, take_ns=5 * MS)))
+    # 5 ms to unpickle before each 2 ms of work; without workers a step would take 1 + 2.
+    run = measured(
+        lambda k: 1,
+        Loader(4, load=Cost(5 * MS), load_busy=Cost(5 * MS)),
+        pickle_ms=1.0,
+        pickle_ns=lambda k: MS,
+        arrived_ns=lambda k: 0,
+        loaded_ns=lambda k: 5 * MS,
+    )
+    found = cause_of(run)
     assert found.name == "handing_over"
+    assert "1.00 ms to pickle and 5.00 ms to unpickle" in found.sentence
+    assert "num_workers=0" in found.advice
+    assert "3.00 ms a step" in found.advice
     assert found.lost_ns == pytest.approx(5 * MS, rel=0.02)
 
 
+def test_starved_of_cores():
+    # Four workers and one core: 6 ms of CPU a batch take 24 in each worker, of which 18 are spent waiting for the core.
+    alone = measured(lambda k: 6, Loader(4, cores=1), cores=1.0, runq_ns=lambda k: 18 * MS)
+    rows = [{**row, "fetch_ns": 24 * MS} for row in alone.told.rows]
+    found = cause_of(replace(alone, told=replace(alone.told, passes=[rows])))
+    assert found.name == "starved_of_cores"
+    assert "18.0 ms a batch" in found.sentence
+    # A core for each: a batch every 1.5 ms, so the step is the work; with one it takes 6.
+    assert found.lost_ns == pytest.approx(4 * MS, rel=0.02)
+
+
 def test_caches_and_storage_change_what_they_can():
-    run = measured(lambda k: 8, Loader(1), work_ms=1, cores=lambda k: 0.25, storage_ns=lambda k: 6 * MS)
+    run = measured(
+        lambda k: 8, Loader(1), work_ms=1, cores=0.25, blocked_ns=lambda k: 6 * MS, read_bytes=lambda k: 4096
+    )
     # 2 of 8 ms need a core. Storage twice as fast: 8 - 3; raw bytes cached: 8 - 6; samples cached: the work is left.
     assert predict(run, storage_speed=2).step_ns == pytest.approx(5 * MS, rel=0.02)
     assert predict(run, cache_hit=1).step_ns == pytest.approx(2 * MS, rel=0.02)
     assert predict(run, cache_hit=0.5).step_ns == pytest.approx(5 * MS, rel=0.02)
     assert predict(run, cache_hit=1, cache="samples").step_ns == pytest.approx(1 * MS, rel=0.02)
-    for batch in run.passes[0]:
-        object.__setattr__(batch, "storage_ns", None)
+    unknown = [{**row, "read_bytes": None} for row in run.told.rows]
     with pytest.raises(StepscopeError, match="does not tell"):
-        predict(run, storage_speed=2)
+        predict(replace(run, told=replace(run.told, passes=[unknown])), storage_speed=2)

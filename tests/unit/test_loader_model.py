@@ -6,11 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepscope.analyze.loader_model import Cost, Loader, simulate
+from stepscope.analyze.loader_model import Batch, Cost, Loader
+from stepscope.analyze.loader_model import simulate as simulate_batches
 
 
 def costs(*ns):
     return [Cost(one) for one in ns]
+
+
+def simulate(fetches, works, loader, pickles=None):
+    """The times at which the loop asks, for costs told apart."""
+    pickles = pickles or [Cost(0)] * len(fetches)
+    return simulate_batches([Batch(f, w, p) for f, w, p in zip(fetches, works, pickles, strict=True)], loader)
 
 
 def test_without_workers_the_loop_fetches_and_works_in_turn():
@@ -40,9 +47,26 @@ def test_in_order_delivery_waits_for_the_slow_batch():
     assert simulate(fetches, costs(1, 1, 1, 1), Loader(2, in_order=False)) == [0, 11, 21, 31, 41]
 
 
-def test_handing_over_costs_time_on_the_way_and_in_the_loop():
-    # Ready at 10, come at 15, taken over until 17, worked on until 21; the second was fetched by 20 and comes at 25.
-    assert simulate(costs(10, 10), costs(4, 4), Loader(1, transfer_ns=5, take_ns=2)) == [0, 21, 31]
+def test_messages_are_pickled_beside_the_next_fetch_and_unpickled_by_the_loop():
+    # Batch 0 is fetched at 10 and pickled until 15, read from 16 on and unpickled until 18, worked on until 22. The
+    # worker fetched batch 1 meanwhile, until 20, and pickled it until 25; the loop reads it from 26 and has it at 28.
+    told = simulate(costs(10, 10), costs(4, 4), Loader(1, load=Cost(2), load_busy=Cost(2), wake=1), costs(5, 5))
+    assert told == [0, 22, 32]
+
+
+def test_a_worker_that_fetches_is_slow_to_answer():
+    # Batch 0 comes at 10, while the worker fetches the next: 7 to unpickle, 17. Batch 1 came at 20, none is fetched: 2.
+    assert simulate(costs(10, 10), costs(0, 0), Loader(1, load=Cost(2), load_busy=Cost(7))) == [0, 17, 22]
+
+
+def test_workers_pause_before_a_fetch_and_the_loop_gives_after_it():
+    assert simulate(costs(10, 10), costs(4, 4), Loader(1, pause=3, give=Cost(1))) == [0, 18, 31]
+
+
+def test_out_of_order_messages_are_unpickled_before_the_one_that_is_waited_for():
+    # Worker 1 has batch 1 at 10: the loop, waiting for batch 0, unpickles it until 15; batch 0 comes at 30, 35.
+    # Batch 1 is there when it is asked for.
+    assert simulate(costs(30, 10), costs(1, 1), Loader(2, load=Cost(5), load_busy=Cost(5))) == [0, 36, 37]
 
 
 def test_two_workers_on_one_core_are_no_faster_than_one():
