@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -114,23 +115,16 @@ def loader_of(told: Recorded) -> Loader:
     plain = Loader(first["workers"], first["prefetch"] or 2, first["in_order"], told.cores)
     if plain.workers == 0:
         return replace(plain, give=Cost(_mean(row["got_ns"] - row["fetch_end_ns"] for row in rows), 1.0))
-    sent = [row for row in rows if row["sent_ns"] is not None and row["loaded_ns"] is not None]
+    sent = _sent(told)
     idle, busy = _loads(told)
     return replace(
         plain,
         pause=_mean(_pauses(told)),
         wake=_mean(row["arrived_ns"] - row["sent_ns"] for row in sent if row["sent_ns"] > row["asked_ns"]),
-        enter=Cost(
-            _mean(
-                row["arrived_ns"] - row["asked_ns"]
-                for row in sent
-                if row["sent_ns"] < row["asked_ns"] < row["arrived_ns"]
-            ),
-            1.0,
-        ),
+        enter=Cost(_mean(_entered(told)), 1.0),
         load=idle or busy or FREE,
         load_busy=busy or idle or FREE,
-        give=Cost(_mean(row["got_ns"] - max(row["loaded_ns"], row["asked_ns"]) for row in sent), 1.0),
+        give=Cost(_mean(_given(sent)), 1.0),
     )
 
 
@@ -158,6 +152,17 @@ def _pauses(told: Recorded) -> list[int]:
     return pauses
 
 
+def _entered(told: Recorded) -> Iterable[int]:
+    """Yield how long the loop took to look for a message that was there when it asked, where it read no other first."""
+    for rows in told.passes:
+        read = sorted(row["loaded_ns"] for row in rows if row["loaded_ns"] is not None)
+        for row in rows:
+            if row["loaded_ns"] is not None and row["sent_ns"] < row["asked_ns"] < row["arrived_ns"]:
+                others = bisect(read, row["arrived_ns"]) - bisect(read, row["asked_ns"])
+                if not others:
+                    yield row["arrived_ns"] - row["asked_ns"]
+
+
 def _loads(told: Recorded) -> tuple[Cost | None, Cost | None]:
     """Return what reading and unpickling a message takes with its worker idle, and with it fetching meanwhile."""
     idle: list[Row] = []
@@ -169,15 +174,31 @@ def _loads(told: Recorded) -> tuple[Cost | None, Cost | None]:
     return _load(idle), _load(busy)
 
 
-def undisturbed_load(told: Recorded, loader: Loader) -> Cost:
-    """Return what reading and unpickling a message takes when nothing comes between.
+def undisturbed(told: Recorded, loader: Loader) -> Loader:
+    """Return a loader whose loop is not disturbed in ``next()`` by those that want the same core or interpreter.
 
-    The fastest tenth tells, unless every worker was slow to answer: then it is the CPU that it took.
+    What its fastest tenth took tells; for unpickling, where every worker was slow to answer, the CPU that it took.
     """
-    taken = sorted(row["loaded_ns"] - row["arrived_ns"] for row in told.rows if row["loaded_ns"] is not None)
-    if not taken:
-        return FREE
-    return Cost(min(taken[len(taken) // 10], *(one.ns * one.cores for one in (loader.load, loader.load_busy))), 1.0)
+    if loader.workers == 0:
+        return loader
+    sent = _sent(told)
+    cpu = min(one.ns * one.cores for one in (loader.load, loader.load_busy))
+    load = Cost(min(_tenth(row["loaded_ns"] - row["arrived_ns"] for row in sent), cpu), 1.0)
+    enter, give = Cost(_tenth(_entered(told)), 1.0), Cost(_tenth(_given(sent)), 1.0)
+    return replace(loader, load=load, load_busy=load, enter=enter, give=give)
+
+
+def _tenth(values: Iterable[float]) -> float:
+    listed = sorted(values)
+    return listed[len(listed) // 10] if listed else 0.0
+
+
+def _sent(told: Recorded) -> list[Row]:
+    return [row for row in told.rows if row["sent_ns"] is not None and row["loaded_ns"] is not None]
+
+
+def _given(rows: list[Row]) -> list[int]:
+    return [row["got_ns"] - max(row["loaded_ns"], row["asked_ns"]) for row in rows]
 
 
 def _fetches_meanwhile(row: Row, following: list[Row]) -> bool:

@@ -39,7 +39,7 @@ def find(run: Run) -> Iterator[Finding]:
 def _from_windows(run: Run, shares: list[Share]) -> Iterator[Finding]:
     worst = shares[0]
     why = cause(run, worst.rank)
-    lost = _lost(worst.mean_ns, why)
+    lost = _lost(run, worst.mean_ns, why)
     if lost < LEAST_SHARE * worst.step_ns:
         return
     sql, rows = evidence(run, CATEGORY_SQL.format(category="data_wait"))
@@ -65,7 +65,7 @@ def _from_timer(run: Run, profiled_share: float | None) -> Iterator[Finding]:
         return
     rank, steps, mean, step, share, longest = row
     why = cause(run, rank)
-    lost = _lost(mean, why)
+    lost = _lost(run, mean, why)
     if lost < LEAST_SHARE * step:
         return
     window = "" if profiled_share is None else f" The profiled steps show {percent(profiled_share)} only."
@@ -88,9 +88,16 @@ def _from_timer(run: Run, profiled_share: float | None) -> Iterator[Finding]:
     )
 
 
-def _lost(wait_ns: float, why: Cause | None) -> float:
-    """Return what a change would win at most: the exposed wait, or the part of it that has a known cause."""
-    return wait_ns if why is None else min(wait_ns, max(why.lost_ns, 0.0))
+def _lost(run: Run, wait_ns: float, why: Cause | None) -> float:
+    """Return what a change would win at most: the exposed wait, or what a step wins without a known cause.
+
+    Where a device works, no more than the exposed wait: the model knows the loop only. Where none does, workers that
+    fetch also slow the step itself down, and that is won too.
+    """
+    if why is None:
+        return wait_ns
+    won = max(why.lost_ns, 0.0)
+    return min(wait_ns, won) if has_device_work(run) else won
 
 
 def _because(why: Cause | None) -> str:

@@ -12,7 +12,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from ...ingest.errors import StepscopeError
-from ..loader_costs import Row, undisturbed_load
+from ..loader_costs import Row, undisturbed
 from ..loader_model import FREE, Batch, Cost, Loader
 from ..whatif import Measured, Prediction, measure, shorter, simulated, storage_ns, sweep
 from .finding import ms, percent
@@ -53,14 +53,13 @@ def cause_of(measured: Measured) -> Cause:
     return next(found, None) or _usual(measured, wait)
 
 
-def _won(measured: Measured, change: Callable[[Batch, Row], Batch], **loader: object) -> float:
-    """Return what a step would win with every batch changed, and the loader's costs too."""
+def _won(measured: Measured, change: Callable[[Batch, Row], Batch], loader: Loader | None = None) -> float:
+    """Return what a step would win with every batch changed, and the loader too."""
     passes = [
         [change(batch, row) for batch, row in zip(batches, rows, strict=True)]
         for batches, rows in zip(measured.passes, measured.told.passes, strict=True)
     ]
-    changed: Loader = replace(measured.loader, **loader)  # type: ignore[arg-type]
-    return measured.replayed.step_ns - simulated(passes, changed).step_ns
+    return measured.replayed.step_ns - simulated(passes, loader or measured.loader).step_ns
 
 
 def _cheaper(saved: Callable[[Row], float]) -> Callable[[Batch, Row], Batch]:
@@ -154,8 +153,8 @@ def _handing_over(measured: Measured) -> Iterator[Cause]:
         fmean(row["pickle_ns"] for row in rows),
         fmean(row["loaded_ns"] - row["arrived_ns"] for row in rows),
     )
-    free = dict.fromkeys(("load", "load_busy", "enter", "give"), FREE)
-    lost = _won(measured, lambda batch, row: replace(batch, pickle=FREE), wake=0.0, **free)
+    free = replace(measured.loader, wake=0.0, load=FREE, load_busy=FREE, enter=FREE, give=FREE)
+    lost = _won(measured, lambda batch, row: replace(batch, pickle=FREE), free)
     alone = sweep(measured, [0])[0]
     instead = (
         f"Set num_workers=0: its samples are so cheap that {ms(alone.step_ns)} a step is predicted. Or send"
@@ -177,8 +176,8 @@ def _cores(measured: Measured) -> Iterator[Cause]:
     without: Callable[[Batch, Row], Batch] = lambda batch, row: replace(  # noqa: E731
         batch, fetch=shorter(batch.fetch, min(row["runq_ns"] or 0, batch.fetch.ns - (row["cpu_ns"] or 0)))
     )
-    load = undisturbed_load(measured.told, measured.loader)
-    lost = _won(measured, without, cores=float("inf"), load=load, load_busy=load) if waited else 0.0
+    free = replace(undisturbed(measured.told, measured.loader), cores=float("inf"))
+    lost = _won(measured, without, free) if waited else 0.0
     yield Cause(
         "starved_of_cores",
         f"Fetches wait for a core: {ms(waited)} a batch. It costs {ms(lost)} a step.",
@@ -197,8 +196,8 @@ def _usual(measured: Measured, wait: float) -> Cause:
     on_cpu = cpu > 0.5
     kind = "on the CPU (decoding, transforms)" if on_cpu else "waiting, neither on the CPU nor for storage or a core"
     spent = f"A fetch takes {ms(_fetch_ns(measured))}, {percent(max(cpu, 1 - cpu))} of it {kind}"
-    load = undisturbed_load(measured.told, measured.loader) if on_cpu else measured.loader.load
-    lost = max(_won(measured, lambda batch, row: replace(batch, fetch=FREE), load=load, load_busy=load), 0.0)
+    alone = undisturbed(measured.told, measured.loader) if on_cpu else measured.loader
+    lost = max(_won(measured, lambda batch, row: replace(batch, fetch=FREE), alone), 0.0)
     recorded = measured.loader.workers
     best = enough(sweep(measured))
     won = measured.replayed.step_ns - best.step_ns

@@ -8,6 +8,7 @@ its loader, that to a loop over batches that are there.
 from __future__ import annotations
 
 import argparse
+import re
 import tempfile
 import warnings
 from dataclasses import replace
@@ -36,7 +37,8 @@ WITHOUT = 3  # runs without the cause, of which the median counts
 
 def record(setup: Setup, runs: Path, n: int = 0) -> Path:
     """Train over one pass of a setup, in a process of its own, and return its run; one that is there already will do."""
-    run = runs / f"{sha256(repr(setup).encode()).hexdigest()[:12]}-{n}"
+    told = re.sub(r" at 0x\w+", "", repr(setup))  # of functions only the names
+    run = runs / f"{sha256(told.encode()).hexdigest()[:12]}-{n}"
     files = runs / "files"
     if setup.dataset.reads and not files.exists():
         write_files(files)
