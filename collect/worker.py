@@ -49,7 +49,7 @@ def _hook_pickling(log: FetchLog) -> None:
 
     pickler: Any = queues._ForkingPickler  # type: ignore[attr-defined]
 
-    class Timed(pickler):  # type: ignore[misc]
+    class Timed(pickler):
         @classmethod
         def dumps(cls, message: Any, protocol: int | None = None) -> Any:
             return log.pickled(message, lambda it: pickler.dumps(it, protocol))

@@ -136,7 +136,7 @@ def _storage(measured: Measured) -> Iterator[Cause]:
 
 def _collate(measured: Measured) -> Iterator[Cause]:
     spent = fmean(row["collate_ns"] or 0 for row in measured.told.rows)
-    lost = _won(measured, _cheaper(lambda row: row["collate_ns"] or 0))
+    lost = _won(measured, _cheaper(lambda row: row["collate_ns"] or 0), _alone(measured))
     yield Cause(
         "collate",
         f"Collating takes {ms(spent)} of a fetch of {ms(_fetch_ns(measured))} and costs {ms(lost)} a step.",
@@ -191,13 +191,11 @@ SUSPECTS = (_slow_samples, _slow_worker, _storage, _collate, _handing_over, _cor
 
 def _usual(measured: Measured, wait: float) -> Cause:
     """Return the general case: too few workers, with the number that would do, or batches that cost too much."""
-    rows = measured.told.rows
-    cpu = sum(row["cpu_ns"] or 0 for row in rows) / sum(row["fetch_ns"] for row in rows)
+    cpu = _cpu_share(measured)
     on_cpu = cpu > 0.5
     kind = "on the CPU (decoding, transforms)" if on_cpu else "waiting, neither on the CPU nor for storage or a core"
     spent = f"A fetch takes {ms(_fetch_ns(measured))}, {percent(max(cpu, 1 - cpu))} of it {kind}"
-    alone = undisturbed(measured.told, measured.loader) if on_cpu else measured.loader
-    lost = max(_won(measured, lambda batch, row: replace(batch, fetch=FREE), alone), 0.0)
+    lost = max(_won(measured, lambda batch, row: replace(batch, fetch=FREE), _alone(measured)), 0.0)
     recorded = measured.loader.workers
     best = enough(sweep(measured))
     won = measured.replayed.step_ns - best.step_ns
@@ -222,6 +220,16 @@ def enough(swept: list[Prediction]) -> Prediction:
     """Return the one with the fewest workers that comes within ``ENOUGH`` of the best."""
     best = min(one.step_ns for one in swept)
     return next(one for one in swept if one.step_ns <= best * (1 + ENOUGH))
+
+
+def _alone(measured: Measured) -> Loader:
+    """Return the loader without the disturbance by fetches, where they are on the CPU."""
+    return undisturbed(measured.told, measured.loader) if _cpu_share(measured) > 0.5 else measured.loader
+
+
+def _cpu_share(measured: Measured) -> float:
+    rows = measured.told.rows
+    return sum(row["cpu_ns"] or 0 for row in rows) / sum(row["fetch_ns"] for row in rows)
 
 
 def _fetch_ns(measured: Measured) -> float:

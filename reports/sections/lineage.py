@@ -13,6 +13,10 @@ _MEANING = (
     "Batches of torch DataLoaders, each timed by the worker that fetched it. Of a fetch, CPU was work, core was waiting "
     "for a core, blocked was waiting for anything else: storage, a lock, the network, sleep."
 )
+_EDGES = (
+    "A pass begins with the making of the loader's iterator, in which workers start, and ends with a request that finds "
+    "nothing more. Neither is part of the steady wait."
+)
 _STRETCH = 40  # batches in the picture
 
 
@@ -21,7 +25,7 @@ def blocks(book: Book) -> list[Block]:
     workers = book.ask("loading_workers", _MEANING, "lineage")
     if not workers.rows:
         return []
-    return [_workers(workers.rows, workers.id), *_lanes(book), *_slowest(book), *_whatif(book)]
+    return [_workers(workers.rows, workers.id), *_lanes(book), *_slowest(book), *_passes(book), *_whatif(book)]
 
 
 def _workers(rows: list[dict], show: str) -> Table:
@@ -69,6 +73,30 @@ def _slowest(book: Book) -> list[Block]:
                 Column("seen", "slowest in batches", "count"),
             ],
             answer.rows,
+            answer.id,
+            folded=True,
+        )
+    ]
+
+
+def _passes(book: Book) -> list[Block]:
+    answer = book.ask("loading_passes", _EDGES, "lineage")
+    said = {True: "yes", False: "no"}
+    rows = [{**row, "persistent": said[row["persistent"]]} for row in answer.rows]
+    return [
+        Table(
+            "Where passes begin and end",
+            [
+                Column("rank", "rank", "count"),
+                Column("workers", "num_workers", "count"),
+                Column("persistent", "workers stay"),
+                Column("passes", "passes", "count"),
+                Column("batches", "batches", "count"),
+                Column("first_ns", "start-up", "time"),
+                Column("later_ns", "of later passes, mean", "time", unknown="none"),
+                Column("end_ns", "end, mean", "time", unknown="not reached"),
+            ],
+            rows,
             answer.id,
             folded=True,
         )
