@@ -160,7 +160,8 @@ class Pass:
         self.loader, self.number, self.arrivals = loader, number, arrivals
         self._lineage = lineage
         self._iterator = ref(iterator)  # workers end when their iterator goes: nothing here keeps it
-        self._asked: tuple[int, int, int | None] = since, process_time_ns(), None
+        self._asked = since
+        self._counters: tuple[int, int | None] = process_time_ns(), None
         self._delivered = 0
         self._sent = 0
         self._outstanding: dict[int, tuple[int, int]] = {}  # task -> worker, requested
@@ -176,9 +177,13 @@ class Pass:
             self._look(iterator, since)
 
     @guarded
+    def about_to_ask(self) -> None:
+        """Read the counters, before the time at which the loop asks is taken."""
+        self._counters = process_time_ns(), self._lineage.signature.runq()
+
     def ask(self, t: int) -> None:
         """Take note that the loop asks for a batch at ``t``."""
-        self._asked = t, process_time_ns(), self._lineage.signature.runq()
+        self._asked = t
 
     @guarded
     def got(self, t: int, step: int) -> None:
@@ -208,13 +213,13 @@ class Pass:
         """After a failure: rows written so far stay as they are."""
 
     def _write(self, t: int, step: int, told: dict[str, int | None]) -> None:
-        asked, cpu, runq = self._asked
+        cpu, runq = self._counters
         offset = self._lineage.offset
         more = "".join(f',"{name}":{value}' for name, value in told.items() if value is not None)
         if runq is not None:
             more = f'{more},"asked_runq_ns":{runq},"got_runq_ns":{self._lineage.signature.runq()}'
         self._lineage.write(
-            f'{self._head},"delivered":{self._delivered},"step":{step},"asked_ns":{asked + offset},'
+            f'{self._head},"delivered":{self._delivered},"step":{step},"asked_ns":{self._asked + offset},'
             f'"got_ns":{t + offset},"asked_cpu_ns":{cpu},"got_cpu_ns":{process_time_ns()}{more}}}'
         )
 

@@ -146,12 +146,13 @@ class Session:
             self._begin(entered if since is None else since)
         elif self.bounds == "loader" and loop is self._driver and steps.batches:
             self._turn(entered)
+        if loop.lineage is not None:
+            loop.lineage.about_to_ask()
         left = perf_counter_ns()
         asked = left if since is None or since < (steps.start or 0) else since
         steps.ask(asked)
         if loop.lineage is not None:
             loop.lineage.ask(asked)
-            left = perf_counter_ns()
         self._cost += left - entered
 
     @guarded
