@@ -38,6 +38,7 @@ bench: $(READY)  ## measure ratios against peers side by side; results go to ben
 
 groundtruth: $(READY)  ## run the experiments with planted causes (wants a quiet machine); tables go to docs/accuracy/
 	$(BIN)/python -m benchmarks.groundtruth.data_loading --write docs/accuracy/data-loading.md
+	$(BIN)/python -m benchmarks.groundtruth.communication --write docs/accuracy/communication.md
 
 picture: $(READY)  ## make the README's picture from the demo's report
 	test -e demo/report.html || $(BIN)/stepscope demo --out demo

@@ -68,7 +68,10 @@ class SlowLink:
 
 def times(con: duckdb.DuckDBPyConnection) -> list[Time]:
     """Return the times of all groups, operations and sizes."""
-    return [Time(*row[:4], tuple(row[4]), *row[5:]) for row in con.sql(TIMES_SQL).fetchall()]
+    return [
+        Time(pg, op, count, size, tuple(members), calls, ns, steps)
+        for pg, op, count, size, members, calls, ns, steps in con.sql(TIMES_SQL).fetchall()
+    ]
 
 
 def fit_all(con: duckdb.DuckDBPyConnection) -> None:
@@ -92,7 +95,7 @@ def fit(group: list[Time]) -> dict[str, object]:
         if slope > 0:
             intercept = median(one.ns - slope * one.size for one in group)
             residual = max(abs(intercept + slope * one.size - one.ns) / one.ns for one in group)
-    told = intercept is not None and slope
+    per_ns = 1 / slope if slope and intercept is not None else None
     factor = bus_factor(first.op, members)
     return {
         "pg": first.pg,
@@ -103,8 +106,8 @@ def fit(group: list[Time]) -> dict[str, object]:
         "smallest": min(sizes),
         "largest": max(sizes),
         "latency_ns": intercept,
-        "bandwidth": 1e9 / slope if told else None,
-        "link_bandwidth": 1e9 * factor / slope if told and factor else None,
+        "bandwidth": per_ns and per_ns * 1e9,
+        "link_bandwidth": per_ns and factor and per_ns * factor * 1e9,
         "residual": residual,
     }
 

@@ -24,13 +24,16 @@ RUN_QUALITY = pa.schema(
 Row = tuple[str | None, int | None, str, int, int | None, str]
 
 
-def run_quality(con: duckdb.DuckDBPyConnection, resolved: list[Resolved], ambiguous: Sequence[int]) -> pa.Table:
+def run_quality(
+    con: duckdb.DuckDBPyConnection, resolved: list[Resolved], ambiguous: Sequence[int], damaged: Sequence[str]
+) -> pa.Table:
     """Return the rows of ``quality`` that no single capture can write.
 
     Args:
         con: The run's tables, its collectives matched.
         resolved: The run's sources.
         ambiguous: Ranks whose collectives fit the others' at more than one place.
+        damaged: A sentence for every file of the run that cannot be read.
     """
     rows: list[Row] = [
         (one.record["source"], one.rank, _rule(one), 1, None, f"{one.record['source']} {one.reason}.")
@@ -42,6 +45,7 @@ def run_quality(con: duckdb.DuckDBPyConnection, resolved: list[Resolved], ambigu
         for one in resolved
         if one.capture is not None and one.rank_source != "distributedInfo"
     ]
+    rows += [(None, None, "run_file_damaged", 1, None, sentence) for sentence in damaged]
     rows += _representative(con)
     rows += _across_ranks(con, ambiguous)
     return pa.Table.from_pylist([dict(zip(RUN_QUALITY.names, row, strict=True)) for row in rows], schema=RUN_QUALITY)
@@ -87,6 +91,29 @@ def _representative(con: duckdb.DuckDBPyConnection) -> list[Row]:
     ]
 
 
+def _doubts(con: duckdb.DuckDBPyConnection) -> list[Row]:
+    """Say in how many collectives the clocks leave open who arrived last, and how far they are known."""
+    split_up, doubtful, wait, error = first_row(
+        con.execute(
+            """
+            select count(*), count(*) filter (not certain), sum(ns) filter (not certain)::bigint,
+                (select max(clock_error_ns) from ranks)
+            from (
+                select match, bool_and(late_certain) as certain, sum(wait_ns) as ns from collectives
+                where wait_ns is not null group by match
+            )
+            """
+        )
+    ) or (0, 0, None, None)
+    if not doubtful or not error:
+        return []
+    sentence = (
+        f"In {doubtful} of {split_up} collectives the clocks of the hosts, known to ± {error / 1e6:.3f} ms at worst, leave open "
+        "which rank arrived last: their waiting is charged to none."
+    )
+    return [(None, None, "arrival_uncertain", doubtful, wait, sentence)]
+
+
 def _across_ranks(con: duckdb.DuckDBPyConnection, ambiguous: Sequence[int]) -> list[Row]:
     """Say what of the collectives could not be matched, split or reconciled."""
     notes: list[Row] = []
@@ -107,6 +134,7 @@ def _across_ranks(con: duckdb.DuckDBPyConnection, ambiguous: Sequence[int]) -> l
                 "apart. The others lack a member, have one without a common clock, or do not make all ranks meet.",
             )
         )
+    notes += _doubts(con)
     if ambiguous:
         listed = ", ".join(map(str, ambiguous))
         sentence = (

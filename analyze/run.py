@@ -46,6 +46,7 @@ class Run:
                 f"A file of the run {self.path} is damaged ({why}). Remove that file, or ingest the traces into a new run."
             ) from error
         self.con: duckdb.DuckDBPyConnection = self._tables.con
+        self.damaged = self._tables.damaged  # a sentence for every file of the run that cannot be read
         self._judged = False
         self._ambiguous: list[int] | None = None  # the ranks that fit at more than one place, once ranks are matched
 
@@ -120,7 +121,7 @@ class Run:
         self._judged = True
         ambiguous = self._match()
         self.con.register("invariants", pa.Table.from_pylist(check(self.con), schema=INVARIANTS_TABLE))
-        self.con.register("run_quality", run_quality(self.con, self._tables.resolved, ambiguous))
+        self.con.register("run_quality", run_quality(self.con, self._tables.resolved, ambiguous, self.damaged))
         self.con.execute("create view quality as select * from capture_quality union all select * from run_quality")
         self.con.register("findings_rows", findings_table(self._findings))
         self.con.execute("create table findings as from findings_rows")

@@ -153,19 +153,21 @@ select rank, step, category, ns, capture from (
     from comm_split
 ) where category <> 'exposed_comm' or ns > 0;
 
--- What the last to arrive at each collective had most more of than the other members, on the way there since the previous one.
+-- What the last to arrive at each collective had most more of than the other members, on the way there since the previous one,
+-- where that makes up half of their wait or more: who came late out of the previous one is late for that reason.
 create view causes as
 with ways as (
-    select c.match, c.late_rank, a.category, a.rank = c.late_rank as late, a.ns
+    select c.match, c.late_rank, a.category, a.rank = c.late_rank as late, a.ns, c.wait_ns
     from collectives c join approaches a using (rank, capture, event_id)
     where c.late_certain and a.category <> 'exposed_comm'
 ),
 excess as (
-    select match, late_rank, category, sum(ns) filter (late) - avg(ns) filter (not late) as ns
+    select match, late_rank, category, sum(ns) filter (late) - avg(ns) filter (not late) as ns,
+        avg(wait_ns) filter (not late) as wait_ns
     from ways group by all
 )
 select match, late_rank, arg_max(category, ns) as cause, max(ns)::bigint as more_ns
-from excess where ns > 0 group by match, late_rank;
+from excess where ns > 0 and 2 * ns >= wait_ns group by match, late_rank;
 
 -- All waiting in judged steps, charged to the rank that arrived last and to its cause; to no rank where the clocks leave
 -- a doubt. A moment in which several collectives wait counts once, for the one that began first: the sum is the time in
@@ -205,19 +207,21 @@ class RunTables:
     con: duckdb.DuckDBPyConnection
     resolved: list[Resolved]
     sessions: list[Session]
+    damaged: list[str]  # a sentence for every file of the run that cannot be read
 
 
 def open_tables(run: Path) -> RunTables:
     """Return a connection whose catalog has the run's tables and views, but for ``findings`` and ``quality``."""
     con = duckdb.connect()
-    resolved = resolve(known_records(run))
+    damaged: list[str] = []
+    resolved = resolve(known_records(run, damaged.append))
     sessions = read_sessions(run)
     _register(con, "captures", [_capture_row(one) for one in resolved if one.capture is not None], CAPTURES)
     _sources(con, resolved)
     for view, query in _VIEWS.items():
         table = _FILES_OF.get(view, view)
         con.execute(f"create view {view} as {query.format(files=_files(con, run, table, resolved))}")
-    _collected(con, run)
+    _collected(con, run, damaged)
     _register(con, "matched", [], MATCHED)
     create_lineage(con, run, sessions)
     _register(con, "fits", [], FITS)
@@ -228,7 +232,7 @@ def open_tables(run: Path) -> RunTables:
     _register(con, "ranks", ranks, RANKS)
     activations = con.sql("select rank, max(bytes) from memory_lines where category = 'activation' group by rank")
     _register(con, "placements", placement_rows(ranks, dict(activations.fetchall())), PLACEMENTS)
-    return RunTables(con, resolved, sessions)
+    return RunTables(con, resolved, sessions, damaged)
 
 
 def _capture_row(one: Resolved) -> dict[str, Any]:
@@ -279,9 +283,9 @@ _COLLECTED = {
 }
 
 
-def _collected(con: duckdb.DuckDBPyConnection, run: Path) -> None:
+def _collected(con: duckdb.DuckDBPyConnection, run: Path, damaged: list[str]) -> None:
     for name, order in _COLLECTED.items():
-        con.register("collected_rows", collected(run, name))
+        con.register("collected_rows", collected(run, name, damaged.append))
         con.execute(f"create table {name} as from collected_rows {order}")
         con.unregister("collected_rows")
 

@@ -1,7 +1,7 @@
-"""Memory counters of host and devices: a row a reading, as often as the reading's own cost allows.
+"""Memory counters of host and devices: a row a second, and in it what processes hold as often as that may cost.
 
-A reading walks page tables, so it takes the longer the more memory there is. The next one waits ``PATIENCE`` times as
-long as the last one took: whatever the size of the job, counters take at most 1/``PATIENCE`` of its time.
+What a process holds is found by a walk over its page tables, which takes the longer the more it is. The next walk waits
+``PATIENCE`` times as long as the last one took: whatever the size of the job, walks take at most 1/``PATIENCE`` of its time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .guard import guarded
 from .host import accelerator, torch_if_loaded
 from .timerlog import seal
 
-EVERY_NS = 1_000_000_000  # at the most often
+EVERY_NS = 1_000_000_000
 PATIENCE = 500  # 0.2 %
 # Columns of DEVICE_MEMORY as torch.cuda.memory_stats (its kin for XPU and ROCm) names them.
 _STATS = {
@@ -47,14 +47,11 @@ class Counters:
     def __init__(self, run: Path, session: str) -> None:
         self.dead = False
         self._run, self._session = run, session
-        self._due = 0
+        self.due_at = 0  # the next reading, by ``time.perf_counter_ns``
+        self._walk_due = 0
         self._loaders: weakref.WeakSet[Any] = weakref.WeakSet()
         self._cgroup: host_memory.Cgroup | None = None
         self._files: dict[Path, Any] = {}
-
-    def due(self, t: int) -> bool:
-        """Tell whether it is time for a reading, by ``time.perf_counter_ns``."""
-        return t >= self._due and not self.dead
 
     @guarded
     def loader(self, iterator: Any) -> None:
@@ -71,43 +68,41 @@ class Counters:
             step: The job's own number of the step about to begin.
             t_ns: Now, ns since the epoch.
         """
-        began = perf_counter_ns()
+        self.due_at = perf_counter_ns() + EVERY_NS
         common = {"rank": rank, "session": self._session, "step": step, "t_ns": t_ns}
         torch = torch_if_loaded()
         self._write("host_memory", HOST_MEMORY, {**common, **self._host(), "pinned": pinned(torch)})
         for row in devices(torch):
             self._write("device_memory", DEVICE_MEMORY, {**common, **row})
-        now = perf_counter_ns()
-        self._due = now + max(EVERY_NS, PATIENCE * (now - began))
 
     @guarded
     def close(self) -> None:
         """Turn the rows into Parquet."""
         self.dead = True
         for path, schema in self._files.items():
-            seal(path, schema)
+            if path.exists():
+                seal(path, schema)
 
     def let_go(self) -> None:
-        """After a failure: rows written so far stay as they are."""
+        """After a failure: rows written so far stay as they are, and no more are read."""
+        self.due_at = 1 << 63
 
     def _host(self) -> host_memory.Reading:
         if self._cgroup is None:
             self._cgroup = host_memory.Cgroup()
-        pids = [worker.pid for iterator in list(self._loaders) for worker in iterator._workers]
-        parts = (
-            host_memory.process(),
-            host_memory.workers(pids),
-            host_memory.shared(),
-            self._cgroup.read(),
-            host_memory.machine(),
-        )
-        return {name: value for part in parts for name, value in part.items()}
+        host = {**host_memory.shared(), **self._cgroup.read(), **host_memory.machine()}
+        began = perf_counter_ns()
+        if began >= self._walk_due:
+            pids = [worker.pid for iterator in list(self._loaders) for worker in iterator._workers]
+            host |= {**host_memory.process(), **host_memory.workers(pids)}
+            now = perf_counter_ns()
+            self._walk_due = now + PATIENCE * (now - began)
+        return host
 
     def _write(self, table: str, schema: Any, row: dict[str, Any]) -> None:
         path = table_path(self._run, table, row["rank"], self._session).with_suffix(".jsonl")
-        if path not in self._files:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._files[path] = schema
+        path.parent.mkdir(parents=True, exist_ok=True)  # each time: the run may be deleted under way
+        self._files[path] = schema
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)  # not held: somebody may close what is
         try:
             os.write(file, json.dumps(row, separators=(",", ":")).encode() + b"\n")

@@ -17,7 +17,7 @@ from time import perf_counter_ns
 from types import ModuleType
 from typing import Any
 
-from . import others
+from . import optimizers, others
 from .guard import logger
 from .session import Session
 
@@ -104,7 +104,8 @@ def _hook_optimizers(session: Session, module: Any) -> None:
         init(self, *args, **kwargs)
 
     module.Optimizer.__init__ = __init__
-    module.register_optimizer_step_post_hook(_Lead(session))
+    optimizers.listen(_Lead(session))
+    session.states.listen()
 
 
 class _Lead:
@@ -115,7 +116,7 @@ class _Lead:
         self._lead: Callable[[], Any] = lambda: None
         self._others: set[int] = set()  # optimizers that stepped since the lead did
 
-    def __call__(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def __call__(self, optimizer: Any) -> None:
         lead = self._lead()
         if lead is not None and lead is not optimizer and id(optimizer) not in self._others:
             self._others.add(id(optimizer))

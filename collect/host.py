@@ -119,25 +119,24 @@ def loader_settings(loader: Any) -> dict[str, Any]:
     }
 
 
-class Memory:
-    """Reads resident and accelerator memory, cheaply enough for the loop."""
-
-    def __init__(self) -> None:
-        self._page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
-
-    def resident(self) -> int | None:
-        """Return the resident bytes of this process, or None where /proc is not."""
-        try:
-            with open("/proc/self/statm", "rb", buffering=0) as statm:
-                return int(statm.read().split()[1]) * self._page
-        except OSError:
-            return None
-
-    def device(self) -> tuple[int | None, int | None]:
-        """Return allocated and reserved bytes of the current accelerator, None twice without one in use."""
-        torch = torch_if_loaded()
-        device = accelerator(torch) if torch is not None else None
-        if device is None:
-            return None, None
+def memory_held() -> dict[str, int]:
+    """Return what is known of ``rss``, ``allocated`` and ``reserved``, in bytes (columns of the table ``timer``)."""
+    held = {"rss": _resident()}
+    torch = torch_if_loaded()
+    if torch is not None and (device := accelerator(torch)) is not None:
         stats = device.memory_stats()
-        return stats.get("allocated_bytes.all.current"), stats.get("reserved_bytes.all.current")
+        held["allocated"] = stats.get("allocated_bytes.all.current")
+        held["reserved"] = stats.get("reserved_bytes.all.current")
+    return {column: size for column, size in held.items() if size is not None}
+
+
+def _resident() -> int | None:
+    """Return the resident bytes of this process, or None where /proc is not."""
+    try:
+        statm = os.open("/proc/self/statm", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return int(os.read(statm, 64).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    finally:
+        os.close(statm)

@@ -6,6 +6,7 @@ A session lives from the first ``watch`` of a run to the end of the process, or 
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import time
@@ -22,13 +23,13 @@ from ..ingest.writer import create_run, rank_dir, write_json
 from . import host, others
 from .convert import Converter
 from .counters import Counters
-from .guard import guarded
+from .guard import guarded, logger
 from .lineage import Lineage
 from .recorder import Recorder
 from .snapshots import Snapshots
 from .states import States
 from .steps import Loop, Steps
-from .timerlog import TimerLog, next_step
+from .timerlog import NOTHING, TimerLog, next_step
 from .windows import Requests, Window
 
 Bounds = Literal["loader", "call", "optimizer"]
@@ -72,7 +73,6 @@ class Session:
         self.converter = Converter(self.run, keep_raw)
         self.recorder = Recorder(self.run, self._origin, self.converter.take)
         self._requests = Requests(self.run, window.slow if window else None)
-        self._memory = host.Memory()
         self.counters = Counters(self.run, self.id)
         self.states = States(self._take_states)
         self.snapshots = Snapshots(
@@ -92,11 +92,12 @@ class Session:
         self._window = window
         self._wanted = False  # somebody asked for a window
         self._seen_to = -1  # the step that windows were last seen to for
+        self._look_at = 0.0 if window else math.inf  # the step that windows are to be seen to for next
         self._record_at = self._stop_at = 0
         self._disturbed = False  # a window was opened or closed just before the step under way
         self._driver: Loop | None = None
         self._cost = 0  # ns that the collector spent since the last row
-        self._ticked = 0
+        self._next_tick = 0
         self._start()
 
     @guarded
@@ -120,6 +121,7 @@ class Session:
     @guarded
     def new_loop(self, loader: Any, iterator: Any, since: int) -> Loop:
         """Take note of a new pass over ``loader``, begun ``since`` then."""
+        self.states.listen()
         settings = host.loader_settings(loader)
         if settings not in self._facts["loaders"]:
             self._facts["loaders"].append(settings)
@@ -140,7 +142,7 @@ class Session:
         loop.since = None
         if self._driver is None:
             self._driver = loop
-        if steps.resumed_by(loop):
+        if not steps.steady and steps.resumed_by(loop):
             self._break_off()
         if steps.fresh or steps.start is None:
             self._begin(entered if since is None else since)
@@ -205,6 +207,7 @@ class Session:
     @guarded
     def begin_first(self) -> None:
         """Begin the first step here; a request of a batch soon after begins it anew."""
+        self.states.listen()
         self._begin(perf_counter_ns())
         self.steps.fresh = True
 
@@ -242,9 +245,9 @@ class Session:
 
     def _begin(self, t: int) -> None:
         """Begin the step under way, at ``t`` or once windows and counters have been seen to: that is no part of a step."""
-        self._disturbed = self._see_to_windows()
+        self._disturbed = self.steps.step >= self._look_at and self._see_to_windows()
         if self._log is not None and not self.recorder.recording:
-            if self.counters.due(t):
+            if t >= self.counters.due_at:
                 self.counters.read(self._facts["rank"], self._number(self.steps.step), t + self._offset)
                 self._disturbed = True
             if not self.snapshots.dead and self.snapshots.step(self.steps.step):
@@ -253,32 +256,49 @@ class Session:
 
     def _finish(self, t: int) -> None:
         log = self._log or self._settle()
-        steps = self.steps
-        assert steps.start is not None
-        allocated = reserved = rss = None
-        if t - self._ticked >= TICK_NS:
-            self._ticked = t
-            allocated, reserved = self._memory.device()
-            rss = self._memory.resident()
-            self._wanted |= self._requests.asked()
+        steps, offset = self.steps, self._offset
+        start, waited = steps.start, steps.wait_start
+        assert start is not None
         profiled = self.recorder.recording
-        log.append(
-            step=steps.step,
-            start_ns=steps.start + self._offset,
-            end_ns=t + self._offset,
-            wait_start_ns=None if steps.wait_start is None else steps.wait_start + self._offset,
-            wait_ns=None if steps.wait_start is None else steps.wait,
-            batches=steps.batches if steps.ever_asked else None,
-            allocated=allocated,
-            reserved=reserved,
-            rss=rss,
-            overhead_ns=self._cost,
-            profiled=profiled,
+        full = log.append(
+            steps.step,
+            start + offset,
+            t + offset,
+            0 if waited is None else waited + offset,
+            steps.wait,
+            steps.batches if steps.ever_asked else -1,
+            self._cost,
+            profiled,
         )
         self._cost = 0
-        if not profiled and not self._disturbed:
-            self._wanted |= self._requests.slow(t - steps.start)
-        steps.finish()
+        if not (profiled or self._disturbed):
+            requests = self._requests
+            requests.recent.append(t - start)
+            if t - start > requests.slow_from:
+                requests.had_slow()
+                self._want()
+        steps.step += 1
+        if full or t >= self._next_tick:
+            self._tick(log, t)
+
+    def _tick(self, log: TimerLog, t: int) -> None:
+        """Do what is too dear for every step: write the rows, read memory, look for requests."""
+        held = NOTHING
+        if t >= self._next_tick:
+            self._next_tick = t + TICK_NS
+            held = host.memory_held()
+            self._requests.judge()
+            if self._window is not None and self._requests.asked():
+                self._want()
+        if not log.flush(held):
+            logger.warning("%s was deleted; what comes now is recorded there anew.", self.run)
+            create_run(self.run, __version__)
+            self._write_facts()
+
+    def _want(self) -> None:
+        """Have a window opened soon."""
+        self._wanted = True
+        self._look_at = 0.0
 
     def _see_to_windows(self) -> bool:
         """Open, go on with or end a window before the step under way. Returns whether that took time."""
@@ -287,22 +307,23 @@ class Session:
             return False
         self._seen_to = step
         took_time = False
+        if recorder.recording and step < self._stop_at:
+            recorder.next_step(self._number(step))
+            return False
         if recorder.recording:
-            if step < self._stop_at:
-                recorder.next_step(self._number(step))
-                return False
             recorder.stop(finished=True)
             took_time = True
-        now = window.due(step)
-        if not recorder.armed and (now or window.due(step + 1) or self._wanted):
+        due = window.next_due(step)
+        if not recorder.armed and (due <= step + 1 or self._wanted):
             self._wanted = False
-            self._record_at = step if now else step + 1
+            self._record_at = step if due == step else step + 1
             recorder.arm()
             took_time = True
         if recorder.armed and step >= self._record_at:
             recorder.start(self._number(step))
             self._stop_at = step + window.active
             took_time = True
+        self._look_at = step + 1 if recorder.armed else window.next_due(step + 1) - 1
         return took_time
 
     def _number(self, step: int) -> int:
@@ -320,7 +341,6 @@ class Session:
         """Find out the rank, as late as may be: torch.distributed may be initialised after the session."""
         rank, world_size = host.rank_and_world() or (0, 1)
         self._facts.update(rank=rank, world_size=world_size)
-        self.states.listen()
         self._log = TimerLog(self.run, rank, self.id, next_step(self.run, rank))
         self._facts["first_step"] = self._log.base
         self._write_facts()

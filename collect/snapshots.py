@@ -44,7 +44,7 @@ class Snapshots:
         """See to a step about to begin, by its number in the session. Returns whether that took time."""
         if self._module is None:
             self._begin()
-        if self._module is None or self._schedule is None or not self._schedule.due(step):
+        if self._module is None or self._schedule is None or self._schedule.next_due(step) != step:
             return False
         self._take("")
         return True

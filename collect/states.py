@@ -6,11 +6,11 @@ and its units. Of sharded tensors (DTensor) both are told: the shard on this ran
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from . import optimizers
 from .guard import guarded
 
 KINDS = ("parameters", "buffers", "gradients", "optimizer")
@@ -28,8 +28,8 @@ class States:
     def __init__(self, told: Callable[[dict[str, int | None]], None]) -> None:
         self.dead = False
         self._told = told
-        self._handle: Any = None
         self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._last: Callable[[], Any] = lambda: None  # the optimizer that stepped last: most jobs have one
         self._counted: set[int] = set()  # ids of parameters that several optimizers may share
         self._sizes: dict[str, int | None] = dict.fromkeys(
             [*KINDS, *(f"whole_{kind}" for kind in KINDS if kind != "buffers"), "unit"]
@@ -38,9 +38,7 @@ class States:
     @guarded
     def listen(self) -> None:
         """Begin to listen to optimizers, when the job has torch."""
-        module = sys.modules.get("torch.optim.optimizer")
-        if self._handle is None and module is not None and hasattr(module, "register_optimizer_step_post_hook"):
-            self._handle = module.register_optimizer_step_post_hook(lambda optimizer, *_: self._stepped(optimizer))
+        optimizers.listen(self._stepped)
 
     @guarded
     def model(self, model: Any) -> None:
@@ -53,16 +51,16 @@ class States:
 
     def close(self) -> None:
         """Listen no more."""
-        if self._handle is not None:
-            self._handle.remove()
-            self._handle = None
+        optimizers.leave(self._stepped)
 
     let_go = close
 
     @guarded
     def _stepped(self, optimizer: Any) -> None:
+        if self._last() is optimizer:
+            return
+        self._last = weakref.ref(optimizer)
         if optimizer in self._seen:
-            self.close()  # its second step: all have had their first
             return
         self._seen.add(optimizer)
         groups = [p for group in optimizer.param_groups for p in group["params"] if id(p) not in self._counted]

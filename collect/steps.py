@@ -27,7 +27,7 @@ class Loop:
 class Steps:
     """Counts the steps of a session and adds up the step under way.
 
-    A step is finished by ``finish``; what comes between the end of a loop and the next request of a batch (a
+    The session counts ``step`` up when it has finished; what comes between the end of a loop and the next request of a batch (a
     checkpoint, say) belongs to no step.
     """
 
@@ -84,7 +84,3 @@ class Steps:
     def depends_on(self, loop: Loop) -> bool:
         """Tell whether no other loop has fed the step under way."""
         return self.batches == self.fed_by(loop)
-
-    def finish(self) -> None:
-        """Count the step under way as finished; the next one waits for ``begin``."""
-        self.step += 1

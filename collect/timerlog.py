@@ -1,50 +1,39 @@
-"""One row a finished step, on disk before the next step ends.
+"""One row a finished step, where a kill does not reach it before the next step ends.
 
-While the job runs, rows are lines of JSON appended by one ``write`` each, so a kill loses no finished step.
-At the end, and every ``ROTATE`` rows, they become Parquet. A reader that finds both takes the Parquet.
+While the job runs, rows go into shared memory and from there, in batches, as lines of JSON into the run. At the end, and
+every ``ROTATE`` rows, those become Parquet. ``ingest.timer_rows`` has the other half: what readers do.
 """
 
 from __future__ import annotations
 
-import os
 import threading
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.json as pj
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
 from ..ingest.schema import TIMER
+from ..ingest.timer_rows import ROW, as_lines, read_lines, read_rows, rescue
 from ..ingest.writer import rank_dir, table_path, write_parquet
+from .appender import Appender
 from .guard import guarded
+from .shared_rows import release, shared_rows
 
-ROTATE = 100_000  # rows, about 25 MB of lines
+ROTATE = 100_000  # rows, about 20 MB of lines
+NOTHING: Mapping[str, int] = {}
 
 
 def next_step(run: Path, rank: int) -> int:
     """Return the first step number that earlier sessions of this rank have not used."""
-    last = -1
     folder = run / "timer" / rank_dir(rank)
-    for path in folder.glob("*.parquet"):
-        last = max(last, *pq.read_table(path, columns=["step"])["step"].to_pylist(), -1)
-    for path in folder.glob("*.jsonl"):
-        last = max(last, *read_lines(path)["step"].to_pylist(), -1)
-    return last + 1
-
-
-def read_lines(path: Path, schema: pa.Schema = TIMER) -> pa.Table:
-    """Return the whole rows of a live file; a torn last line is left out."""
-    whole = path.read_bytes().rpartition(b"\n")[0]
-    if not whole:
-        return schema.empty_table()
-    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    return pj.read_json(pa.BufferReader(whole), parse_options=options).select(schema.names)
-
-
-def seal(path: Path, schema: pa.Schema = TIMER) -> None:
-    """Turn a live file into the Parquet file of the same name, then remove it."""
-    write_parquet(read_lines(path, schema), path.with_suffix(".parquet"))
-    path.unlink()
+    with suppress(Exception):  # whatever lies about there, it does not keep a job from being recorded
+        rescue(folder)
+        last = pc.max(read_rows(folder)["step"]).as_py()
+        return 0 if last is None else int(last) + 1
+    return 0
 
 
 class TimerLog:
@@ -62,48 +51,86 @@ class TimerLog:
     def __init__(self, run: Path, rank: int, session: str, base: int) -> None:
         self.dead = False
         self.base = base
-        self._head = f'{{"rank":{rank},"session":"{session}"'
+        self._rank = rank
+        self._session = session
         self._first = table_path(run, "timer", rank, session).with_suffix(".jsonl")
-        self._first.parent.mkdir(parents=True, exist_ok=True)
         self._parts = 0
-        self._open()
+        self._begin_part()
+        self._at = 0
+        self._rows: Any
+        try:
+            self._rows = shared_rows(session)
+            self._shared = True
+        except (OSError, AttributeError):  # every row goes into the run by itself then
+            self._rows = bytearray(ROW.size)
+            self._shared = False
+        self._end = len(self._rows)
 
-    @guarded
     def append(
         self,
         step: int,
         start_ns: int,
         end_ns: int,
-        wait_start_ns: int | None,
-        wait_ns: int | None,
-        batches: int | None,
-        allocated: int | None,
-        reserved: int | None,
-        rss: int | None,
+        wait_start_ns: int,
+        wait_ns: int,
+        batches: int,
         overhead_ns: int,
         profiled: bool,
-    ) -> None:
-        """Append the row of a finished step of the session; columns as in ``ingest.schema.TIMER``."""
-        line = (
-            f'{self._head},"step":{self.base + step},"start_ns":{start_ns},"end_ns":{end_ns},'
-            f'"wait_start_ns":{_json(wait_start_ns)},"wait_ns":{_json(wait_ns)},"batches":{_json(batches)},'
-            f'"allocated":{_json(allocated)},"reserved":{_json(reserved)},"rss":{_json(rss)},'
-            f'"overhead_ns":{overhead_ns},"profiled":{"true" if profiled else "false"}}}\n'
-        ).encode()
-        if os.write(self._fd, line) != len(line):
-            raise OSError(f"{self._path} takes no more rows (is the disk full?)")
-        self._rows += 1
-        if self._rows == ROTATE:
-            os.close(self._fd)
-            threading.Thread(target=self._seal, args=(self._path,), name="stepscope-seal", daemon=True).start()
-            self._open()
+    ) -> bool:
+        """Note the row of a finished step of the session, and tell whether the next one needs a ``flush`` before.
+
+        Columns are those of ``ingest.schema.TIMER``, what is unknown as in ``ingest.timer_rows.ROW``.
+        """
+        at = self._at
+        ROW.pack_into(
+            self._rows,
+            at,
+            start_ns,
+            end_ns,
+            wait_start_ns,
+            wait_ns,
+            batches,
+            overhead_ns,
+            profiled,
+            self.base + step + 1,
+        )
+        self._at = at + ROW.size
+        return self._at == self._end
+
+    def flush(self, held: Mapping[str, int] = NOTHING) -> bool:
+        """Bring the rows noted into the run; False when it was deleted meanwhile, and made anew.
+
+        Args:
+            held: Columns that tell of memory, for the last row.
+        """
+        there = self._file.check()
+        rows, self._at = self._at // ROW.size, 0
+        if not rows:
+            return there
+        lines = as_lines(memoryview(self._rows)[: rows * ROW.size], self._rank, self._session)
+        if held:
+            told = "".join(f',"{column}":{size}' for column, size in held.items())
+            lines = lines[:-2] + f"{told}}}\n".encode()
+        self._file.write(lines)
+        self._written += rows
+        if self._written >= ROTATE:
+            self._file.close()
+            threading.Thread(target=self._seal, args=(self._file.path,), name="stepscope-seal", daemon=True).start()
+            self._begin_part()
+        return there
 
     @guarded
     def close(self) -> None:
-        """Turn the live rows into Parquet."""
+        """Turn the rows into Parquet."""
         self.dead = True
-        os.close(self._fd)
-        seal(self._path)
+        try:
+            self.flush()
+            self._file.close()
+            seal(self._file.path)
+        finally:
+            rows, self._rows = self._rows, bytearray()
+            if self._shared:
+                release(self._session, rows)
 
     def let_go(self) -> None:
         """After a failure: rows written so far stay as they are."""
@@ -112,13 +139,14 @@ class TimerLog:
     def _seal(self, full: Path) -> None:
         seal(full)
 
-    def _open(self) -> None:
+    def _begin_part(self) -> None:
         part = f".{self._parts}" if self._parts else ""
-        self._path = self._first.with_name(f"{self._first.stem}{part}.jsonl")
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self._file = Appender(self._first.with_name(f"{self._first.stem}{part}.jsonl"))
         self._parts += 1
-        self._rows = 0
+        self._written = 0
 
 
-def _json(value: int | None) -> str:
-    return "null" if value is None else str(value)
+def seal(path: Path, schema: pa.Schema = TIMER) -> None:
+    """Turn a file of lines into the Parquet file of the same name, then remove it."""
+    write_parquet(read_lines(path.read_bytes(), schema), path.with_suffix(".parquet"))
+    path.unlink()

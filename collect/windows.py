@@ -5,6 +5,7 @@ Nothing here touches torch: it is asked once a step whether a window shall begin
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import statistics
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-JUDGE_AFTER = 10  # steps: what a normal step takes is unknown before, and judged anew as often
+JUDGE_AFTER = 10  # steps: what a normal step takes is unknown before
 REMEMBERED = 64  # steps the running median looks back on
 
 
@@ -38,10 +39,13 @@ class Window:
         if self.first < 0 or self.active < 1 or (self.period is not None and self.period <= self.active):
             raise ValueError(f"A window needs first >= 0, active >= 1 and a period longer than it records: {self}")
 
-    def due(self, step: int) -> bool:
-        """Tell whether a scheduled window records ``step`` (of the session) first."""
-        past = step - self.first
-        return past == 0 or (past > 0 and self.period is not None and past % self.period == 0)
+    def next_due(self, step: int) -> float:
+        """Return the first step (of the session) from ``step`` on that a scheduled window records first, or inf."""
+        if step <= self.first:
+            return self.first
+        if self.period is None:
+            return math.inf
+        return self.first + -(-(step - self.first) // self.period) * self.period
 
 
 def every(n: int, active: int = 3, first: int = 10, slow: float | None = 3.0) -> Window:
@@ -70,9 +74,8 @@ class Requests:
         self._seen = self._touched()
         self._signalled = False
         self._factor = factor
-        self._recent: deque[int] = deque(maxlen=REMEMBERED)
-        self._observed = 0
-        self._limit: float | None = None
+        self.recent: deque[int] = deque(maxlen=REMEMBERED)
+        self.slow_from = math.inf
         self._previous: Any = None
         self._installed = False
 
@@ -85,18 +88,14 @@ class Requests:
             signal.signal(signal.SIGUSR1, self._on_signal)
             self._installed = True
 
-    def slow(self, dur_ns: int) -> bool:
-        """Take note of an unprofiled step's duration; True when it is the first slow one."""
-        if self._factor is None:
-            return False
-        if self._limit is not None and dur_ns > self._limit:
-            self._factor = None
-            return True
-        self._recent.append(dur_ns)
-        self._observed += 1
-        if self._observed % JUDGE_AFTER == 0:
-            self._limit = self._factor * statistics.median(self._recent)
-        return False
+    def judge(self) -> None:
+        """Work out anew, from the ``recent`` durations of unprofiled steps, from which one on a step is slow."""
+        if self._factor is not None and len(self.recent) >= JUDGE_AFTER:
+            self.slow_from = self._factor * statistics.median(self.recent)
+
+    def had_slow(self) -> None:
+        """Take note of the slow step that is answered by a window: no other is."""
+        self._factor, self.slow_from = None, math.inf
 
     def asked(self) -> bool:
         """Tell, once for each touch of the file and each signal, that somebody asked for a window."""

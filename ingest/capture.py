@@ -173,12 +173,12 @@ def _physics_quality(capture: Capture) -> list[Rule]:
         """
     ).fetchall()
     sentences = {
-        "untimed": "{n} events have no usable timing (stamp 0, or a duration that is missing, negative or longer than a year); they count in no sum.",
-        "clipped": "{n} kernels overran the next kernel of their stream by more than 10 µs; each was cut there.",
-        "overrun": "{n} last kernels of a stream are over 100 times their usual length; they are left as they are.",
-        "before_launch": "{n} device events start before their launch: host and device clocks disagree by that much.",
-        "foreign_clock": "{n} device events carry another clock's stamps, an hour or more away; they count in no sum.",
-        "orphan": "{n} device events have no launch in the trace: they were queued before the window, and belong to no step.",
+        "untimed": "Events without usable timing (stamp 0, or a duration that is missing, negative or longer than a year): {n}. They count in no sum.",
+        "clipped": "Kernels that overran the next kernel of their stream by more than 10 µs: {n}. Each was cut there.",
+        "overrun": "Last kernels of a stream of over 100 times their usual length: {n}. They are left as they are.",
+        "before_launch": "Device events that start before their launch: {n}. Host and device clocks disagree by that much.",
+        "foreign_clock": "Device events with another clock's stamps, an hour or more away: {n}. They count in no sum.",
+        "orphan": "Device events without a launch in the trace: {n}. They were queued before the window, and belong to no step.",
     }
     moved = {"clipped", "untimed", "foreign_clock"}
     return [

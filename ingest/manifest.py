@@ -10,18 +10,39 @@ import hashlib
 import os
 import shutil
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
+from .errors import StepscopeError
+from .processes import alive
 from .resolve import Record, Resolved, coverage, resolve
 from .schema import CAPTURE_TABLES, SCHEMA
 from .sessions import read_sessions
-from .writer import rank_dir, read_parquet, table_path, write_json
+from .writer import is_whole, rank_dir, read_parquet, table_path, write_json
 
 
-def known_records(run: str | os.PathLike[str]) -> list[Record]:
-    """Return the records of all sources of a run, in no particular order."""
-    files = sorted((Path(run) / "sources").glob("rank=*/*.parquet"))
-    return [record for file in files for record in read_parquet(file).to_pylist()]
+def known_records(run: str | os.PathLike[str], damaged: Callable[[str], object] | None = None) -> list[Record]:
+    """Return the records of all sources of a run, in no particular order; a record that cannot be read is left out.
+
+    Args:
+        run: The run directory.
+        damaged: Have all files looked at, and leave out the sources of which one is damaged. It is called with a
+            sentence for each such file.
+    """
+    tell = damaged or str
+    records: list[Record] = []
+    for file in sorted((Path(run) / "sources").glob("rank=*/*.parquet")):
+        try:
+            records += read_parquet(file).to_pylist()
+        except StepscopeError as error:
+            tell(str(error))
+    if damaged is None:
+        return records
+    files = (file for table in CAPTURE_TABLES for file in sorted((Path(run) / table).glob("rank=*/*.parquet")))
+    broken = {file.stem: file for file in files if not is_whole(file)}
+    for sha256 in {record["sha256"] for record in records} & set(broken):
+        tell(f"{broken[sha256]} is damaged, so its source is left out: ingest that again.")
+    return [record for record in records if record["sha256"] not in broken]
 
 
 def place(run: Path, record: Record, staging: Path) -> None:
@@ -95,16 +116,5 @@ def sweep_staging(run: Path) -> None:
     """Remove staging directories that a killed ingestion left behind on this host."""
     for left in (run / ".staging").glob("*-*-*"):
         host, pid = left.name.rsplit("-", 2)[:2]
-        if host == socket.gethostname() and not _alive(int(pid)):
+        if host == socket.gethostname() and not alive(int(pid)):
             shutil.rmtree(left, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except ProcessLookupError:
-        return False
-    except (OSError, IndexError):  # somebody else's process, or a system without /proc
-        return True
-    return state != "Z"  # killed, and not yet buried by its parent

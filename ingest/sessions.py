@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from .schema import COLLECTED
-from .writer import read_parquet
+from .timer_rows import read_rows
 
 Session = dict[str, Any]
 
@@ -27,37 +28,14 @@ def read_sessions(run: Path) -> list[Session]:
     return sorted(sessions, key=lambda one: (one["rank"], one.get("started_ns") or 0, str(one.get("session"))))
 
 
-def collected(run: Path, name: str) -> pa.Table:
+def collected(run: Path, name: str, damaged: Callable[[str], object] = str) -> pa.Table:
     """Return every row of a table that the collector writes (``schema.COLLECTED``).
 
-    A session that was killed has its rows as JSON lines, the last of which may be torn.
+    Args:
+        run: The run directory.
+        name: Of the table.
+        damaged: Called with a sentence for every file that is left out because it cannot be read.
     """
     schema = COLLECTED[name]
-    tables = [read_parquet(file) for file in sorted((run / name).glob("rank=*/*.parquet"))]
-    finished = {file.stem for file in (run / name).glob("rank=*/*.parquet")}
-    for file in sorted((run / name).glob("rank=*/*.jsonl")):
-        if file.stem not in finished:
-            tables.append(_lines(file, schema))
-    return pa.concat_tables([_conform(table, schema) for table in tables]) if tables else schema.empty_table()
-
-
-def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    columns = [
-        table[name].cast(schema.field(name).type)
-        if name in table.column_names
-        else pa.nulls(len(table), schema.field(name).type)
-        for name in schema.names
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _lines(file: Path, schema: pa.Schema) -> pa.Table:
-    rows = []
-    for line in file.read_bytes().splitlines():
-        try:
-            row = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(row, dict) and isinstance(row.get("step"), int) and isinstance(row.get("rank"), int):
-            rows.append({name: row.get(name) for name in schema.names})
-    return pa.Table.from_pylist(rows, schema=schema)
+    folders = sorted(folder for folder in (run / name).glob("rank=*") if folder.name[5:].isdecimal())
+    return pa.concat_tables([schema.empty_table(), *(read_rows(folder, damaged, schema) for folder in folders)])

@@ -61,7 +61,23 @@ def read_parquet(path: str | os.PathLike[str]) -> pa.Table:
     try:
         return pq.ParquetFile(path).read()
     except (pa.ArrowException, OSError) as error:
-        raise StepscopeError(f"{path} is damaged ({error}). Remove it, or ingest the traces into a new run.") from error
+        why = str(error).strip().splitlines()[0]
+        raise StepscopeError(
+            f"{path} is damaged ({why}) and left out: remove it, or ingest its source again."
+        ) from error
+
+
+def is_whole(path: str | os.PathLike[str]) -> bool:
+    """Tell, at the price of opening it, whether a file begins and ends as Parquet does."""
+    try:
+        with open(path, "rb") as file:
+            begins = file.read(4) == b"PAR1"
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 8))
+            tail = file.read()
+    except OSError:
+        return False
+    return begins and tail.endswith(b"PAR1") and 0 < int.from_bytes(tail[:4], "little") <= size - 12
 
 
 def read_lines(path: str | os.PathLike[str], schema: pa.Schema) -> pa.Table:

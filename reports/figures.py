@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .palette import OF_MEMORY, TONES, variable
+from .units import duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +43,8 @@ _STYLE: dict[Any, Any] = {
     "ytick.major.size": 0,
     "legend.frameon": False,
 }
+
+MOST_KINDS = 5  # of collectives in one picture: more colours are not told apart
 
 Rows = list[dict[str, Any]]
 
@@ -102,19 +106,28 @@ def loader_lanes(rows: Rows) -> str:
 
 
 def memory(rows: Rows, over: str) -> str:
-    """Return bytes over ``at_ns`` or ``step``, as SVG (rows of ``memory_series`` or ``memory_timer``)."""
+    """Return bytes over ``at_ns`` or ``step``, as SVG (rows of ``memory_series``, ``memory_timer``, ``memory_host_series``)."""
+    colours = {
+        "reserved": _QUIET,
+        "allocated": TONES["compute"].light,
+        "rss": TONES["host"].light,
+        "process": TONES["host"].light,
+        "workers": TONES["data_wait"].light,
+        "shared": TONES["allocator"].light,
+        "container": _QUIET,
+    }
+    names = {"rss": "resident (process)", "shared": "/dev/shm"}
 
     def draw(axes: Axes) -> None:
-        peak = max((row.get(key) or 0 for row in rows for key in ("allocated", "reserved", "rss")), default=0)
+        peak = max((row.get(key) or 0 for row in rows for key in colours), default=0)
         scale, unit = next(((s, u) for s, u in ((2**30, "GiB"), (2**20, "MiB")) if peak >= s), (2**10, "KiB"))
         x = [row[over] / 1e6 if over == "at_ns" else row[over] for row in rows]
-        colours = {"reserved": _QUIET, "allocated": TONES["compute"].light, "rss": TONES["host"].light}
-        names = {"rss": "resident (process)"}
         for key, colour in colours.items():
-            y = [None if row.get(key) is None else row[key] / scale for row in rows]
-            if any(value is not None for value in y):
-                line = [float("nan") if value is None else value for value in y]
-                axes.step(x, line, where="post", color=colour, lw=1.2, label=names.get(key, key))
+            told = [(at, row[key] / scale) for at, row in zip(x, rows, strict=True) if row.get(key) is not None]
+            if told:  # what is read now and then is a line from reading to reading, a single reading a point
+                at, line = [at for at, _ in told], [value for _, value in told]
+                mark, label = "" if len(told) > 1 else ".", names.get(key, key)
+                axes.step(at, line, where="post", color=colour, lw=1.2, marker=mark, label=label)
         axes.set_ylim(0, 1.08 * peak / scale or 1)
         axes.set_xlabel("ms since the first point" if over == "at_ns" else "step")
         axes.set_ylabel(unit)
@@ -143,7 +156,7 @@ def heat(rows: Rows, x: str, y: str, value: str, labels: tuple[str, str]) -> str
             axis.set_ticks([place for _, place in shown], [str(name) for name, _ in shown])
         axes.set_xlabel(labels[0])
         axes.set_ylabel(labels[1])
-        axes.set_title(f"full colour: {most / 1e6:.3g} ms", loc="left", fontsize=7.4, color=_QUIET)
+        axes.set_title(f"full colour: {duration(most)}", loc="left", fontsize=7.4, color=_QUIET)
 
     return _svg(draw, height=1.2 + min(3.0, 0.16 * len({row[y] for row in rows})))
 
@@ -167,14 +180,15 @@ def arrivals(rows: Rows) -> str:
 
 
 def bandwidth(rows: Rows) -> str:
-    """Return bandwidth against size, as SVG: a mark a size, a line the fit (rows of ``link_points``)."""
+    """Return bandwidth against size, as SVG: a mark a size, a line the fit, of what is called most (rows of ``link_points``)."""
 
     def draw(axes: Axes) -> None:
-        kinds = sorted({(row["op"] or "", row["pg"] or "") for row in rows})
+        calls: Counter[tuple[str, str]] = Counter()
+        for row in rows:
+            calls[row["op"] or "", row["pg"] or ""] += row["calls"]
         tones = [TONES[name].light for name in ("comm_transfer", "compute", "data_wait", "exposed_copy", "comm_wait")]
-        for place, kind in enumerate(kinds):
+        for (kind, _), colour, mark in zip(calls.most_common(MOST_KINDS), tones, "osv^D", strict=False):
             mine = [row for row in rows if (row["op"] or "", row["pg"] or "") == kind]
-            colour, mark = tones[place % len(tones)], "osv^D"[place // len(tones) % 5]
             sizes = [row["bytes"] for row in mine]
             label = " ".join(filter(None, (kind[0], kind[1] and f"group {kind[1]}")))
             axes.plot(sizes, [row["bandwidth"] / 1e6 for row in mine], mark, color=colour, ms=4, label=label)
@@ -183,7 +197,7 @@ def bandwidth(rows: Rows) -> str:
         axes.set_xscale("log", base=2)
         axes.set_xlabel("bytes")
         axes.set_ylabel("MB/s")
-        axes.legend(loc="lower left", ncols=4, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))
+        axes.legend(loc="lower left", ncols=MOST_KINDS, labelcolor=_QUIET, borderaxespad=0, bbox_to_anchor=(0, 1.02))
 
     return _svg(draw)
 

@@ -100,7 +100,7 @@ def _ingest(
     progress: Callable[[int, int], None] | None,
 ) -> Ingested:
     sweep_staging(run)
-    known = {(one["source"], one["sha256"]) for one in known_records(run)}
+    known = {(one["source"], one["sha256"]) for one in known_records(run, damaged=str)}
     fresh = [one for one in found if (one.told, content_hash(one.source)) not in known]
     records: list[Record] = []
     with _mapped(fresh, run, generic, executor) as results:

@@ -61,6 +61,19 @@ LEAST_SQL = """
     from steps group by late_rank order by late_steps desc, late_rank
 """
 
+# What a rank's operators take more than the other ranks' on average, ns a step: on the device, else on the host, without
+# what they call. The most first.
+OPERATORS_SQL = """
+    with steps as (select rank, count(*) as steps from capture_steps semi join counted using (rank, capture) group by rank),
+    per_step as (
+        select o.rank, o.name, sum(coalesce(device_ns, host_self_ns)) / any_value(steps) as ns
+        from operators o semi join counted using (rank, capture) join steps using (rank) group by all
+    )
+    select name, sum(ns) filter (rank = $rank)
+        - coalesce(sum(ns) filter (rank <> $rank), 0) / (select count(*) - 1 from steps) as more_ns
+    from per_step group by name order by more_ns desc nulls last, name limit 2
+"""
+
 ADVICE = {
     "compute": "It computes longer: compare its batch (sequence lengths, samples), its operators and its device's clocks",
     "data_wait": "It waits for its loader: see what is said about data loading, for this rank",
@@ -100,7 +113,7 @@ def _blamed(run: Run, charged: list[tuple]) -> Iterator[Finding]:
             BLAME_SQL,
             f"Rank {rank} keeps the others waiting: it is the last to arrive in {late} of {steps} steps, and each other rank "
             f"waits {ms(lost)} of a {ms(step)} step for it ({percent(share)}; {ms(rank_ns)} of rank time in all)"
-            + (_because(cause) if sure else ""),
+            + (_because(cause) + _operators(run, rank, cause, lost) if sure else ""),
             cause if sure else None,
             "high" if sure and steps >= 5 else "medium",
             lost,
@@ -147,7 +160,8 @@ def _least_waiting(run: Run) -> Iterator[Finding]:
         run,
         LEAST_SQL,
         f"Rank {rank} keeps the others waiting: in {late} of {steps} steps it waits least in collectives, and the others wait "
-        f"{ms(waiting)} longer, {percent(share)} of a {ms(step)} step" + (_because(cause) if cause else ""),
+        f"{ms(waiting)} longer, {percent(share)} of a {ms(step)} step"
+        + (_because(cause) + _operators(run, rank, cause, waiting) if cause else ""),
         cause,
         "medium",
         waiting,
@@ -158,6 +172,15 @@ def _least_waiting(run: Run) -> Iterator[Finding]:
 
 def _because(cause: str) -> str:
     return f", mostly while it has more {cause.replace('_', ' ')} than the others"
+
+
+def _operators(run: Run, rank: int, cause: str, lost: float) -> str:
+    """Name the operators in which a rank computes longer, those that make up a tenth of the loss or more."""
+    if cause != "compute":
+        return ""
+    rows = run.con.execute(OPERATORS_SQL, {"rank": rank}).fetchall()
+    named = [f"{name} {ms(more)} more a step" for name, more in rows if more is not None and more >= lost / 10]
+    return f" ({', '.join(named)})" if named else ""
 
 
 def _finding(

@@ -18,7 +18,15 @@ _POOLS = (
 
 def section(book: Book) -> Section:
     """Return what is known about memory."""
-    blocks = [*_recordings(book), *_windows(book), *_whole_run(book), *_placements(book)] or [
+    blocks = [
+        *_limits(book),
+        *_recordings(book),
+        *_growing(book),
+        *_windows(book),
+        *_whole_run(book),
+        *_host(book),
+        *_placements(book),
+    ] or [
         Note(
             "Memory was not recorded: the traces hold no [memory] events (torch.profiler's "
             "profile_memory=True writes them) and the always-on timer did not run. This is unknown, not zero.",
@@ -26,6 +34,95 @@ def section(book: Book) -> Section:
         )
     ]
     return Section("memory", "Memory", "How much is in use, and how close is the limit?", blocks)
+
+
+def _limits(book: Book) -> list[Block]:
+    meaning = (
+        "The most that was reserved, against the device's memory. The largest batch that fits assumes that activations and "
+        "inputs at the peak grow with it, and nothing else."
+    )
+    answer = book.ask("memory_headroom", meaning, "findings")
+    if not answer.rows:
+        return []
+    return [
+        Table(
+            "How near the device's limit",
+            [
+                Column("rank", "rank", "count"),
+                Column("reserved", "reserved, peak", "size"),
+                Column("limit_bytes", "device", "size"),
+                Column("share", "share", "share", bar=True),
+                Column("outside", "outside of this job", "size", unknown="not recorded"),
+                Column("scaling", "activations and inputs", "size", unknown="not recorded"),
+                Column("batch", "batch", "count", unknown="not recorded"),
+                Column("fits", "largest that fits", "count"),
+            ],
+            answer.rows,
+            answer.id,
+            folded=len(answer.rows) > 8,
+        )
+    ]
+
+
+def _growing(book: Book) -> list[Block]:
+    meaning = (
+        "Bytes that an operator allocated in every step of the last profiled window and that were still there when it ended; its "
+        "last step is left out. What stays of every step grows."
+    )
+    answer = book.ask("memory_growing", meaning, "memory-at-the-peak")
+    if not answer.rows:
+        return []
+    return [
+        Table(
+            "What stays of every profiled step",
+            [
+                Column("rank", "rank", "count"),
+                Column("device", "device"),
+                Column("place", "operator", "name", unknown="not told"),
+                Column("phase", "allocated in", unknown="not told"),
+                Column("steps", "steps", "count"),
+                Column("bytes_per_step", "of each", "size", bar=True),
+            ],
+            answer.rows,
+            answer.id,
+            folded=len(answer.rows) > 8,
+        )
+    ]
+
+
+def _host(book: Book) -> list[Block]:
+    meaning = (
+        "Host memory at its fullest moment, against what there is. The container's leaves out the file cache, which is dropped "
+        "before anything is killed."
+    )
+    answer = book.ask("memory_host", meaning, "memory")
+    if not answer.rows:
+        return []
+    series = book.ask("memory_host_series", meaning, "memory")
+    return [
+        Table(
+            "How near the host's limits",
+            [
+                Column("rank", "rank", "count"),
+                Column("what", "what"),
+                Column("used", "used, most", "size"),
+                Column("size", "of", "size"),
+                Column("share", "share", "share", bar=True),
+                Column("rss", "process then", "size", unknown="not read"),
+                Column("workers", "workers", "count", unknown="not read"),
+                Column("workers_pss", "workers then", "size", unknown="none"),
+                Column("step", "at step", "count"),
+            ],
+            answer.rows,
+            answer.id,
+            folded=len(answer.rows) > 12,
+        ),
+        Figure(
+            figures.memory(series.rows, "step"),
+            "Host memory over the whole run, the most of any rank; pages that processes share are divided among them.",
+            series.id,
+        ),
+    ]
 
 
 def _recordings(book: Book) -> list[Block]:

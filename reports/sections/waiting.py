@@ -21,7 +21,7 @@ def section(book: Book) -> Section:
         "waiting",
         "Waiting",
         "Who waits for whom, because of what, and how fast are the links?",
-        [*blocks, *_speed(book)],
+        [*blocks, *_speed(book), *_buckets(book), *_balance(book)],
     )
 
 
@@ -126,5 +126,51 @@ def _sizes(book: Book) -> list[Block]:
     answer = book.ask("link_points", "Bandwidth of the buffer against its size; the line is the fit.", "waiting")
     if len({row["bytes"] for row in answer.rows}) < 2:
         return []
-    caption = "Bandwidth of the buffer against its size, once all ranks have arrived; lines are the fit."
+    caption = "Bandwidth of the buffer against its size, once all ranks have arrived, of those called most; lines are the fit."
     return [Figure(figures.bandwidth(answer.rows), caption, answer.id)]
+
+
+def _buckets(book: Book) -> list[Block]:
+    answer = book.ask("buckets", "Reductions in the order of the step, means over ranks and judged steps.", "waiting")
+    if len(answer.rows) < 2:
+        return []
+    return [
+        Table(
+            "Reductions in the order of the step: what is exposed at the end of backward",
+            [
+                Column("place", "place", "count"),
+                Column("op", "operation", "name"),
+                Column("bytes", "size", "size", unknown="differ"),
+                Column("calls", "calls", "count"),
+                Column("begins_ns", "begins", "time"),
+                Column("ends_ns", "ends", "time"),
+                Column("exposed_ns", "exposed", "time", bar=True),
+                Column("wait_ns", "waits for ranks", "time"),
+            ],
+            answer.rows,
+            answer.id,
+            folded=len(answer.rows) > 8,
+        )
+    ]
+
+
+def _balance(book: Book) -> list[Block]:
+    answer = book.ask("all_to_all_balance", "The most that a rank sends in an all-to-all against the mean.", "waiting")
+    if not answer.rows:
+        return []
+    return [
+        Table(
+            "How evenly all-to-alls are filled",
+            [
+                Column("pg", "group", "name", unknown="not recorded"),
+                Column("rank", "fullest rank", "count"),
+                Column("most_times", "how often", "count"),
+                Column("calls", "calls", "count"),
+                Column("mean_bytes", "mean of a rank", "size"),
+                Column("imbalance", "fullest, of the mean (median)", "share"),
+                Column("worst", "at worst", "share"),
+            ],
+            answer.rows,
+            answer.id,
+        )
+    ]

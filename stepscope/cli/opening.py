@@ -93,6 +93,8 @@ def refuse_damage(run: Run, strict: bool) -> None:
     """Raise under `--strict` when any source is not whole."""
     if not strict:
         return
+    if run.damaged:
+        raise StepscopeError(f"--strict: {run.damaged[0]}")
     damaged = first_row(
         run.con.sql("select count(*), min(source), min_by(reason, source) from sources where verdict <> 'ok'")
     )
@@ -103,6 +105,8 @@ def refuse_damage(run: Run, strict: bool) -> None:
 def tell_sources(run: Run, echo: Callable[[str], None] = click.echo) -> None:
     """Print coverage first, then what is wrong with which source."""
     echo(run.coverage())
+    for sentence in run.damaged[:SHOWN]:
+        echo(printable(f"  damaged     {sentence}"))
     rows = run.con.sql(
         "select verdict, source, reason from sources where reason <> '' order by verdict = 'repaired', source"
     ).fetchall()

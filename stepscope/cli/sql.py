@@ -38,7 +38,8 @@ def command(run: str, query: str, style: str) -> None:
     if style == "json":
         if repeated := {name for name in columns if columns.count(name) > 1}:
             raise StepscopeError(
-                f"Two columns are named {min(repeated)}: a JSON object can hold one. Name them apart with AS.", exit_code=2
+                f"Two columns are named {min(repeated)}: a JSON object can hold one. Name them apart with AS.",
+                exit_code=2,
             )
         answers = [dict(zip(columns, map(_finite, row), strict=True)) for row in rows]
         click.echo(json.dumps(answers, default=str, allow_nan=False))

@@ -126,16 +126,33 @@ def test_a_full_disk_is_told_in_a_sentence(tmp_path, run):
         )
 
 
-@pytest.mark.parametrize("table", ["timer", "sources", "events", "steps"])
-def test_a_damaged_file_of_a_run_is_named(tmp_path, run, table):
+@pytest.mark.parametrize("table", ["timer", "sources", "events", "steps", "ledger"])
+@pytest.mark.parametrize("content", [b"", b"PAR1" + bytes(90) + b"PAR1"], ids=["empty", "hollow"])
+def test_a_damaged_file_of_a_run_costs_only_itself(tmp_path, run, table, content):
     copy = tmp_path / "run"
     shutil.copytree(run, copy)
     damaged = next((copy / table).glob("rank=*/*.parquet"), copy / table / "rank=00000" / "x.parquet")
     damaged.parent.mkdir(parents=True, exist_ok=True)
-    damaged.write_bytes(b"PAR1 and no more")
-    with pytest.raises(StepscopeError, match="damaged") as raised, open_run(copy):
-        pass
-    assert damaged.name in str(raised.value)
+    damaged.write_bytes(content)
+    with open_run(copy) as opened:
+        ((sentence,),) = opened.sql("select sentence from quality where rule = 'run_file_damaged'").fetchall()
+        assert str(damaged) in sentence
+        assert not opened.sql("from invariants where not holds").fetchall()
+        opened.report(tmp_path / "report.html")
+    done = stepscope("analyze", copy, "--strict")
+    assert (done.returncode, damaged.name in done.stderr) == (1, True), done.stderr
+    if table != "timer":
+        ingest(str(run.parent / "t.json"), copy)
+        with open_run(copy) as healed, open_run(run) as before:
+            assert healed.sql("from ledger").fetchall() == before.sql("from ledger").fetchall()
+
+
+def test_traces_may_lie_in_the_run_directory_itself(tmp_path):
+    kineto.write(tmp_path / "t.json", kineto.training())
+    for fresh in (1, 0):
+        assert len(ingest(str(tmp_path), tmp_path).records) == fresh
+    with open_run(tmp_path) as opened:
+        assert opened.sql("select source from sources").fetchall() == [(str(tmp_path / "t.json"),)]
 
 
 def test_a_rank_in_the_environment_beyond_counting_is_none(monkeypatch):

@@ -6,10 +6,11 @@ import json
 import logging
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -19,8 +20,8 @@ from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 import stepscope  # noqa: E402
 from stepscope.collect import Window  # noqa: E402
 from stepscope.collect import loop as loop_module  # noqa: E402
-from stepscope.collect.timerlog import read_lines  # noqa: E402
 from stepscope.ingest.sessions import collected  # noqa: E402
+from stepscope.ingest.timer_rows import read_rows  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +33,7 @@ def _sessions_end_with_the_test():
 
 def timer(run: Path) -> list[dict]:
     """Return the timer rows of a run, whether live or sealed."""
-    tables = [pq.read_table(path, partitioning=None) for path in run.glob("timer/*/*.parquet")]
-    tables += [read_lines(path) for path in run.glob("timer/*/*.jsonl")]
+    tables = [read_rows(folder) for folder in run.glob("timer/*")]
     return sorted(pa.concat_tables(tables).to_pylist(), key=lambda row: row["step"])
 
 
@@ -259,14 +259,60 @@ def test_directory_deleted_under_way_does_not_reach_the_loop(tmp_path, caplog) -
             prof.step()
 
 
-def test_failing_write_is_told_once_and_switches_the_timer_off(tmp_path, caplog, monkeypatch) -> None:
+def test_failing_write_is_told_once_and_switches_the_collector_off(tmp_path, caplog, monkeypatch) -> None:
+    monkeypatch.setattr("stepscope.collect.session.TICK_NS", 0)  # every row goes into the run by itself
     write = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:5]) if b'"step":3' in data else write(fd, data))
     with stepscope.profile(tmp_path, window=None) as prof:
         for _ in range(8):
             prof.step()
     assert [row["step"] for row in timer(tmp_path)] == [0, 1, 2]
-    assert caplog.text.count("step timer is off") == 1
+    assert caplog.text.count("collector is off") == 1
+
+
+def test_a_deleted_directory_is_told_once_and_recorded_anew(tmp_path, caplog, monkeypatch) -> None:
+    monkeypatch.setattr("stepscope.collect.session.TICK_NS", 0)
+    run = tmp_path / "run"
+    with stepscope.profile(run, window=None) as prof:
+        for step in range(9):
+            if step == 4:
+                shutil.rmtree(run)
+            prof.step()
+    with stepscope.open_run(run) as opened:
+        assert [step for (step,) in opened.sql("select step from timer order by step").fetchall()] == [4, 5, 6, 7, 8]
+        assert opened.sql("select count(*) from ranks").fetchall() == [(1,)]
+    assert len([record for record in caplog.records if record.name == "stepscope"]) == 1
+    assert "was deleted" in caplog.text
+
+
+def test_a_job_that_closes_all_descriptors_goes_on_being_recorded(tmp_path, monkeypatch) -> None:
+    """In a process of its own: pytest has descriptors too."""
+    job = tmp_path / "job.py"
+    job.write_text(
+        "import os, stepscope, stepscope.collect.session as session\n"
+        "session.TICK_NS = 0\n"
+        "theirs = []\n"
+        f"for n in stepscope.watch(range(40), {str(tmp_path / 'run')!r}, window=None):\n"
+        "    if n == 9:\n"
+        "        os.closerange(3, 4096)\n"
+        f"        theirs = [open({str(tmp_path)!r} + f'/theirs{{i}}', 'w') for i in range(40)]\n"
+    )
+    done = subprocess.run([sys.executable, job], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [row["step"] for row in timer(tmp_path / "run")] == list(range(40))
+    assert all(path.read_text() == "" for path in tmp_path.glob("theirs*"))
+
+
+def test_two_loops_recorded_at_once_into_two_runs(tmp_path) -> None:
+    """With an optimizer whose hooks both of them use."""
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    one, two = (stepscope.watch(loader(12), tmp_path / name, window=None) for name in "ab")
+    for (batch,), (other,) in zip(one, two, strict=True):
+        model(batch + other).sum().backward()
+        optimizer.step()
+    for name in "ab":
+        assert [row["step"] for row in timer(tmp_path / name)] == list(range(12))
 
 
 def test_forked_workers_leave_the_session_alone(tmp_path) -> None:

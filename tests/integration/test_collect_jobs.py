@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import stepscope
-from stepscope.collect.timerlog import read_lines
+from stepscope.ingest.timer_rows import read_rows
 
 pytest.importorskip("torch")
 
@@ -78,10 +78,7 @@ def python(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
 
 def timer_steps(run: Path, rank: int = 0) -> list[int]:
     """Return the numbers of a rank's finished steps, whether live or sealed."""
-    folder = run / "timer" / f"rank={rank:05d}"
-    tables = [pq.read_table(path, partitioning=None) for path in folder.glob("*.parquet")]
-    tables += [read_lines(path) for path in folder.glob("*.jsonl")]
-    return sorted(step for table in tables for step in table["step"].to_pylist())
+    return sorted(read_rows(run / "timer" / f"rank={rank:05d}")["step"].to_pylist())
 
 
 @pytest.fixture
@@ -271,3 +268,8 @@ def test_run_under_torchrun_collects_every_rank_into_one_run(tmp_path, script) -
         assert (facts["rank"], facts["world_size"], facts["backend"]) == (rank, 2, "gloo")
         assert facts["loaders"][0]["batch_size"] == 8
         assert len(list(run.glob(f"raw/rank=0000{rank}/*-5.pt.trace.json.gz"))) == 1
+    with stepscope.open_run(run) as opened:  # torch's recorder tells what gloo's spans do not
+        rows = opened.sql(
+            "select rank, pg, group_size, seq - min(seq) over (), match is not null from collectives order by all"
+        )
+        assert rows.fetchall() == [(rank, "0", 2, place, True) for rank in (0, 1) for place in (0, 1)]

@@ -51,7 +51,7 @@ class FakeRun:
             self.con.execute(f"create table {name} as from empty")
         self.con.execute(
             "create table ranks (rank bigint, world_size bigint, host varchar, devices bigint, "
-            "device_name varchar, backend varchar, clock_offset_ns bigint, clock_error_ns bigint, start_ns bigint, end_ns bigint)"
+            "device_name varchar, device_memory bigint, loaders varchar, backend varchar, clock_offset_ns bigint, clock_error_ns bigint, start_ns bigint, end_ns bigint)"
         )
         self.con.execute(
             """
@@ -103,7 +103,7 @@ class FakeRun:
 
 def view_schema(name: str, columns: pa.Schema) -> pa.Schema:
     """Return the columns of a table's view: rank and capture (or source) stand where the file has ``capture_id``."""
-    if name == "timer":
+    if name in schema.COLLECTED:
         return columns
     of = pa.field("source", pa.string()) if name.startswith("memory_") else pa.field("capture", pa.int64())
     extra = [f for f in (pa.field("rank", pa.int64()), of) if f.name not in columns.names]
@@ -116,7 +116,7 @@ def loader_bound(ranks: int = 2, steps: int = 40, kernels: int = 40, events: int
     con = run.con
     con.execute(
         f"""
-        insert into ranks select r, {ranks}, 'node' || (r // 8), 1, 'NVIDIA H100', 'nccl', 0, 0,
+        insert into ranks select r, {ranks}, 'node' || (r // 8), 1, 'NVIDIA H100', null, null, 'nccl', 0, 0,
             {T0}, {T0 + 10**10}
         from range({ranks}) t(r);
         create table parts (category varchar, ns bigint);

@@ -8,7 +8,7 @@ from stepscope.api import open_run
 from stepscope.pipeline import ingest
 
 from ..support import kineto
-from ..support.kineto import launch, loader, step
+from ..support.kineto import launch, loader, span, step
 
 STEPS = 12
 
@@ -58,8 +58,10 @@ def slow_data(start, at, _):
 
 
 def slow_compute(start, at, _):
+    """Also tells the operator that launches it."""
     reduced = reduce(at + 1, start + 5, start + 993, start + 998)
-    return [*launch(at, start, start + 3, 990), *reduced, *close(start, at)]
+    operator = span("cpu_op", "aten::mm", start, 6)
+    return [operator, *launch(at, start + 0.5, start + 3, 990), *reduced, *close(start, at)]
 
 
 @pytest.mark.parametrize(("late", "cause"), [(slow_data, "data_wait"), (slow_compute, "compute")])
@@ -74,6 +76,25 @@ def test_the_late_rank_and_its_cause(opened, late, cause, leads):
     one = run.findings().query("kind == 'straggler'").iloc[0]
     assert (one["rank"], one.lost_ns_per_step, one.confidence) == (1, 390_000, "high")
     assert cause.replace("_", " ") in one.sentence
+    assert ("(aten::mm 990 µs more a step)" in one.sentence) == (cause == "compute")
+
+
+def test_the_way_to_a_collective_is_split_like_the_ledger(opened):
+    """After the closing collective of a step 0.1 µs of nothing; then slow data: 390 µs of it, 1 µs of nothing, and so on."""
+    run = opened(early, slow_data, early)
+    way = """
+        select category, a.ns from approaches a join collectives c using (rank, capture, event_id)
+        where rank = 1 and step = 3 and c.transfer_ns = 5000 and ns > 0 and category not in ('unexplained', 'host') order by all
+    """
+    assert run.sql(way).fetchall() == [("compute", 600_000), ("data_wait", 390_000)]
+    whole = """
+        select count(*) from (
+            select any_value(c.start_ns) - sum(a.ns) as begin_ns, any_value(c.rank) as rank
+            from approaches a join collectives c using (rank, capture, event_id) group by a.rank, a.capture, a.event_id
+        ) anti join (select rank, end_ns as begin_ns from collectives union all select rank, start_ns from steps)
+        using (rank, begin_ns)
+    """
+    assert run.sql(whole).fetchall() == [(0,)]
 
 
 def test_one_meeting_a_step_leaves_late_ranks_and_clocks_apart_undecided(opened):
@@ -85,6 +106,8 @@ def test_one_meeting_a_step_leaves_late_ranks_and_clocks_apart_undecided(opened)
     run = opened(alone(early), alone(slow_compute), alone(early))
     assert run.sql("select distinct late_rank from blame").fetchall() == [(None,)]
     assert run.sql("select min(wait_least_ns), max(wait_most_ns) from collectives").fetchall() == [(0, 395_000)]
+    doubts = "select count, effect_ns from quality where rule = 'arrival_uncertain'"
+    assert run.sql(doubts).fetchall() == [(STEPS, 390_000 * 2 * STEPS)]
     one = run.findings().query("kind == 'straggler'").iloc[0]
     assert (one["rank"], one.lost_ns_per_step, one.confidence) == (1, 390_000, "medium")
     assert "compute" in one.sentence

@@ -1,20 +1,27 @@
 """The collector's parts by themselves: arithmetic by hand, no torch."""
 
 import json
+import math
 import os
 import signal
+import subprocess
+import sys
 import threading
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from stepscope.collect import every
+from stepscope.collect.appender import Appender
 from stepscope.collect.hooks import _Lead
 from stepscope.collect.launch import default_out
 from stepscope.collect.session import Session
 from stepscope.collect.steps import Loop, Steps
-from stepscope.collect.timerlog import TimerLog, next_step, read_lines
+from stepscope.collect.timerlog import TimerLog, next_step
 from stepscope.collect.windows import Requests, Window
 from stepscope.ingest.schema import TIMER
+from stepscope.ingest.timer_rows import ROW, read_rows, rescue, shared_path
 
 
 def test_steps_add_up_waits_of_several_batches() -> None:
@@ -25,7 +32,7 @@ def test_steps_add_up_waits_of_several_batches() -> None:
     steps.ask(200)
     steps.got(loop, 205)
     assert (steps.start, steps.wait_start, steps.wait, steps.batches) == (100, 110, 45, 2)
-    steps.finish()
+    steps.step += 1
     steps.begin(300)
     assert (steps.step, steps.wait_start, steps.wait, steps.batches) == (1, None, 0, 0)
 
@@ -47,18 +54,21 @@ def test_a_loop_that_ends_takes_its_part_of_the_step_with_it() -> None:
 
 def test_schedule() -> None:
     once, often = Window(first=10), every(5, active=2, first=3)
-    assert [step for step in range(30) if once.due(step)] == [10]
-    assert [step for step in range(20) if often.due(step)] == [3, 8, 13, 18]
+    assert [step for step in range(30) if once.next_due(step) == step] == [10]
+    assert [step for step in range(20) if often.next_due(step) == step] == [3, 8, 13, 18]
     with pytest.raises(ValueError, match="period"):
         every(3, active=3)
 
 
-def test_first_slow_step_asks_once(tmp_path) -> None:
+def test_what_is_slow_is_known_after_ten_steps_and_once(tmp_path) -> None:
     requests = Requests(tmp_path, 3.0)
-    assert [requests.slow(100) for _ in range(10)] == [False] * 10
-    assert requests.slow(300) is False  # as slow as the limit is not slower
-    assert requests.slow(301) is True
-    assert requests.slow(10_000) is False
+    for recent, limit in ((9, math.inf), (1, 300.0)):
+        requests.recent.extend([100] * recent)
+        requests.judge()
+        assert requests.slow_from == limit
+    requests.had_slow()
+    requests.judge()
+    assert requests.slow_from == math.inf
 
 
 def test_trigger_file_is_answered_once_a_touch(tmp_path) -> None:
@@ -98,49 +108,124 @@ def test_signals_are_left_alone_outside_of_the_main_thread(tmp_path) -> None:
     assert signal.getsignal(signal.SIGUSR1) is before
 
 
-ROW = {
-    "start_ns": 1_796_127_925_080_195_538,
-    "end_ns": 1_796_127_925_080_195_600,
-    "wait_start_ns": None,
-    "wait_ns": None,
-    "batches": None,
-    "allocated": None,
-    "reserved": None,
-    "rss": 4096,
-    "overhead_ns": 7,
-    "profiled": False,
-}
+STAMPS = 1_796_127_925_080_195_538, 1_796_127_925_080_195_600
+NO_LOADER = (*STAMPS, 0, 0, -1, 7, False)
+FED = (*STAMPS, STAMPS[0] + 5, 40, 2, 7, True)
 
 
-def test_timer_log_is_exact_survives_a_torn_line_and_goes_on_counting(tmp_path) -> None:
-    log = TimerLog(tmp_path, 3, "s", next_step(tmp_path, 3))
-    for step in range(3):
-        log.append(step=step, **ROW)
-    (live,) = tmp_path.glob("timer/rank=00003/s.jsonl")
+def told(rank: int, step: int, rss: int | None = None, fed: bool = False) -> dict[str, object]:
+    """Return the row that the two above are, as a reader gets it."""
+    waited = (STAMPS[0] + 5, 40, 2) if fed else (None, None, None)
+    return dict(zip(TIMER.names, (rank, "s-1-x", step, *STAMPS, *waited, None, None, rss, 7, fed), strict=True))
+
+
+def test_timer_rows_are_exact_wherever_they_stand(tmp_path) -> None:
+    """In shared memory after a kill, in lines of which the last is torn, in Parquet at the end."""
+    folder = tmp_path / "timer" / "rank=00003"
+    log = TimerLog(tmp_path, 3, "s-1-x", next_step(tmp_path, 3))
+    log.append(0, *NO_LOADER)
+    log.append(1, *FED)
+    expected = [told(3, 0), told(3, 1, fed=True)]
+    assert read_rows(folder).to_pylist() == expected
+    log.flush({"rss": 4096})
+    expected[1]["rss"] = 4096
+    log.append(2, *NO_LOADER)
+    (live,) = folder.glob("*.jsonl")
     with live.open("ab") as file:
-        file.write(b'{"rank":3,"session":"s","step":3,"start')
-    rows = read_lines(live)
-    assert rows.schema == TIMER
-    assert rows.to_pylist() == [{"rank": 3, "session": "s", "step": step, **ROW} for step in range(3)]
-    assert next_step(tmp_path, 3) == 3
+        file.write(b'{"rank":3,"session":"s-1-x","step":9,"start')
+    assert read_rows(folder).schema == TIMER
+    assert read_rows(folder).to_pylist() == [*expected, told(3, 2)]
+    assert next_step(tmp_path, 2) == 0
     log.close()
     assert not live.exists()
-    assert next_step(tmp_path, 3) == 3
-    assert next_step(tmp_path, 2) == 0
+    assert not shared_path("s-1-x").exists()
+
+
+def test_what_a_killed_session_left_in_memory_goes_on_in_the_next(tmp_path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    session = f"20261201T000000-{dead.pid}-abcdef"
+    log = TimerLog(tmp_path, 0, session, 0)
+    try:
+        for step in range(3):
+            log.append(step, *NO_LOADER)
+            if step == 1:
+                log.flush()
+        torn = shared_path(session).read_bytes()
+        # a kill in the midst of writing: all of the row but its step, over a row that is in the run
+        with shared_path(session).open("r+b") as file:
+            file.seek(ROW.size)
+            file.write(ROW.pack(*NO_LOADER, 99)[:-8])
+        assert read_rows(tmp_path / "timer/rank=00000")["step"].to_pylist() == [0, 1, 2]
+        assert next_step(tmp_path, 0) == 3
+        assert not shared_path(session).exists(), torn
+        assert read_rows(tmp_path / "timer/rank=00000")["step"].to_pylist() == [0, 1, 2]
+    finally:
+        shared_path(session).unlink(missing_ok=True)
+
+
+def test_a_living_session_keeps_its_memory(tmp_path) -> None:
+    session = f"20261201T000000-{os.getpid()}-abcdef"
+    log = TimerLog(tmp_path, 0, session, 0)
+    log.append(0, *NO_LOADER)
+    rescue(tmp_path / "timer/rank=00000")
+    assert shared_path(session).exists()
+    log.close()
+
+
+def test_without_shared_memory_every_row_goes_into_the_run(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("stepscope.ingest.timer_rows.SHARED", tmp_path / "none")
+    log = TimerLog(tmp_path, 0, "s-1-x", 0)
+    assert log.append(0, *NO_LOADER) is True  # full
+    log.flush()
+    assert log.append(1, *NO_LOADER) is True
+    log.close()
+    assert read_rows(tmp_path / "timer/rank=00000")["step"].to_pylist() == [0, 1]
+
+
+def test_garbage_of_others_does_not_keep_a_job_from_being_recorded(tmp_path) -> None:
+    folder = tmp_path / "timer" / "rank=00000"
+    folder.mkdir(parents=True)
+    for name in ("a.parquet", "b.jsonl", "20261201T000000-nobody-x.jsonl"):
+        (folder / name).write_bytes(b"\x00garbage\n[1]\n{}\nnull\n")
+    (folder / "d.parquet").mkdir()
+    pq.write_table(pa.table({"step": ["seven"]}), folder / "c.parquet")
+    (folder / "good.jsonl").write_bytes(b'{"rank":0,"session":"good","step":6,"start_ns":1,"end_ns":2}\n')
+    said: list[str] = []
+    assert read_rows(folder, said.append)["step"].to_pylist() == [6]
+    assert [name for name in ("a.parquet", "c.parquet", "d.parquet") if not any(name in one for one in said)] == []
+    assert next_step(tmp_path, 0) == 7
 
 
 def test_full_timer_files_are_sealed_while_the_next_one_grows(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("stepscope.collect.timerlog.ROTATE", 2)
-    log = TimerLog(tmp_path, 0, "s", 0)
+    log = TimerLog(tmp_path, 0, "s-1-x", 0)
     for step in range(5):
-        log.append(step=step, **ROW)
+        log.append(step, *NO_LOADER)
+        log.flush()
     log.close()
     for thread in threading.enumerate():
         if thread is not threading.current_thread():
             thread.join(10)
     names = sorted(path.name for path in tmp_path.glob("timer/*/*"))
-    assert names == ["s.1.parquet", "s.2.parquet", "s.parquet"]
+    assert names == ["s-1-x.1.parquet", "s-1-x.2.parquet", "s-1-x.parquet"]
     assert next_step(tmp_path, 0) == 5
+
+
+def test_rows_never_go_into_a_file_of_the_job(tmp_path) -> None:
+    """The job closes descriptors that it does not know, and its own next files get their numbers."""
+    appender = Appender(tmp_path / "rows")
+    appender.write(b"1\n")
+    os.close(appender._fd)
+    appender.write(b"2\n")
+    with open(tmp_path / "theirs", "wb") as theirs:
+        os.dup2(theirs.fileno(), appender._fd)
+        assert appender.check() is True  # opened anew; theirs stays open
+        appender.write(b"3\n")
+        appender.close()
+        theirs.write(b"mine\n")
+    assert (tmp_path / "rows").read_bytes() == b"1\n2\n3\n"
+    assert (tmp_path / "theirs").read_bytes() == b"mine\n"
 
 
 def test_leading_optimizer_ends_the_steps() -> None:
@@ -156,10 +241,10 @@ def test_leading_optimizer_ends_the_steps() -> None:
     critic, generator, count = Optimizer(), Optimizer(), Count()
     lead = _Lead(count)  # type: ignore[arg-type]
     for optimizer in (critic, generator) * 3:
-        lead(optimizer, (), {})
+        lead(optimizer)
     assert count.steps == 3
     for _ in range(4):  # the critic steps no more: the other one, at its second step since, takes over
-        lead(generator, (), {})
+        lead(generator)
     assert count.steps == 7
 
 

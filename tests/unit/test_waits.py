@@ -74,6 +74,17 @@ def test_bounds_hold_the_truth_whatever_is_uneven_or_lost(seed, ranks, count, da
     assert (found.wait <= table.end - table.start)[told_apart].all()
 
 
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_the_order_of_the_rows_changes_nothing(seed):
+    table, truth, _, _ = uneven(3, 8, seed)
+    order = np.random.default_rng(seed).permutation(len(truth))
+    shuffled = type(table)(*(getattr(table, name)[order] for name in type(table).__dataclass_fields__))
+    found, again = told(table, truth, 3)[2], told(shuffled, truth[order], 3)[2]
+    for name in ("wait", "least", "most", "late", "certain"):
+        assert (getattr(found, name)[order] == getattr(again, name)).all(), name
+
+
 def test_waits_by_hand():
     """Ranks 0, 1, 2 of one host arrive at 0, 40 and 100 and end at 130, 131 and 128."""
     table = rows((0, 1, 0, 130), (1, 1, 40, 131), (2, 1, 100, 128), clock=[0, 0, 0])
