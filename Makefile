@@ -37,6 +37,7 @@ bench: $(READY)  ## measure ratios against peers side by side; results go to ben
 	$(BIN)/python -m benchmarks
 
 groundtruth: $(READY)  ## run the experiments with planted causes (wants a quiet machine); tables go to docs/accuracy/
+	$(BIN)/python -m benchmarks.groundtruth.data_loading --write docs/accuracy/data-loading.md
 	$(BIN)/python -m benchmarks.groundtruth.communication --write docs/accuracy/communication.md
 	$(BIN)/python -m benchmarks.groundtruth.memory --write docs/accuracy/memory.md
 

@@ -20,6 +20,7 @@ from ..ingest.sessions import Session, collected, read_sessions
 from ..ingest.writer import table_path
 from .cross import MATCHED
 from .exposure import COMM_SPLIT, EXPOSED_WAITS
+from .lineage import create_lineage
 from .links import FITS
 from .placement import PLACEMENTS, placement_rows
 from .ranks import RANKS, rank_rows
@@ -111,10 +112,18 @@ select rank, null, step, null, start_ns, end_ns, end_ns - start_ns, 'timer', tru
 from timer t anti join capture_steps s using (rank, step);
 
 create view batches as
-select rank, capture, batch, step, wait_start_ns, wait_ns, exposed_ns, workers, source from capture_batches
-union all
-select rank, null, row_number() over (partition by rank order by step) - 1, step, wait_start_ns, wait_ns, null, null, 'timer'
-from timer t anti join capture_batches b using (rank, step) where wait_ns is not null;
+with told as (
+    select rank, capture, batch, step, wait_start_ns, wait_ns, exposed_ns, workers, source,
+        row_number() over (partition by rank, capture, step order by wait_start_ns) - 1 as nth
+    from capture_batches
+    union all
+    select rank, null, row_number() over (partition by rank order by step) - 1, step, wait_start_ns, wait_ns, null, null,
+        'timer', 0
+    from timer t anti join capture_batches b using (rank, step) where wait_ns is not null
+)
+select t.* exclude (nth), l.worker, l.requested_ns, l.fetch_start_ns, l.fetch_end_ns, l.slowest, l.slowest_ns,
+    l.collate_ns, l.got_ns
+from told t left join lineage l using (rank, step, nth);
 
 -- The captures that may be added up: of those that conflict only the first.
 create view counted as select rank, capture from captures where counted;
@@ -214,6 +223,7 @@ def open_tables(run: Path) -> RunTables:
         con.execute(f"create view {view} as {query.format(files=_files(con, run, table, resolved))}")
     _collected(con, run, damaged)
     _register(con, "matched", [], MATCHED)
+    create_lineage(con, run, sessions)
     _register(con, "fits", [], FITS)
     _register(con, "comm_split", [], COMM_SPLIT)
     _register(con, "exposed_waits", [], EXPOSED_WAITS)

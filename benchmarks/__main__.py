@@ -15,6 +15,7 @@ NAMES = (
     "window",
     "matching",
     "snapshot",
+    "loader",
 )  # each a module here with measure() -> (figures, why skipped or '')
 
 

@@ -67,7 +67,8 @@ def _hook_loaders(session: Session, dataloader: Any) -> None:
     @functools.wraps(begin)
     def __iter__(self: Any) -> Any:
         since = perf_counter_ns()
-        iterator = begin(self)
+        with session.lineage.workers_of(self):
+            iterator = begin(self)
         with suppress(AttributeError, TypeError):
             session.leave(
                 getattr(iterator, "_stepscope", None), False, late=True

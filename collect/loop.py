@@ -26,9 +26,10 @@ class Watched:
         self._session = session
 
     def __iter__(self) -> Iterator[Any]:
-        asked = perf_counter_ns()
-        iterator = iter(self._loader)  # here, not at the first request: it may draw from the random state
         session = self._session()
+        asked = perf_counter_ns()
+        with session.lineage.workers_of(self._loader):
+            iterator = iter(self._loader)  # here, not at the first request: it may draw from the random state
         return _pass(session, session.new_loop(self._loader, iterator, asked), iterator)
 
     def __len__(self) -> int:

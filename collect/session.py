@@ -24,6 +24,7 @@ from . import host, others
 from .convert import Converter
 from .counters import Counters
 from .guard import guarded, logger
+from .lineage import Lineage
 from .recorder import Recorder
 from .snapshots import Snapshots
 from .states import States
@@ -68,6 +69,7 @@ class Session:
         self.run = Path(out).absolute()
         self.bounds = bounds
         self.steps = Steps()
+        self.lineage = Lineage(self.run, self.id, self._offset)
         self.converter = Converter(self.run, keep_raw)
         self.recorder = Recorder(self.run, self._origin, self.converter.take)
         self._requests = Requests(self.run, window.slow if window else None)
@@ -128,7 +130,9 @@ class Session:
         self.counters.loader(iterator)
         # torch's own iterators write the span of their requests into traces themselves.
         native = any(base.__name__ == "_BaseDataLoaderIter" for base in type(iterator).__mro__)
-        return Loop(type(loader).__name__, native, since, self.steps.round)
+        loop = Loop(type(loader).__name__, native, since, self.steps.round)
+        loop.lineage = self.lineage.new_pass(loader, iterator, since)
+        return loop
 
     @guarded
     def ask(self, loop: Loop) -> None:
@@ -144,14 +148,23 @@ class Session:
             self._begin(entered if since is None else since)
         elif self.bounds == "loader" and loop is self._driver and steps.batches:
             self._turn(entered)
+        if loop.lineage is not None:
+            loop.lineage.about_to_ask()
         left = perf_counter_ns()
-        steps.ask(left if since is None or since < (steps.start or 0) else since)
+        asked = left if since is None or since < (steps.start or 0) else since
+        steps.ask(asked)
+        if loop.lineage is not None:
+            loop.lineage.ask(asked)
         self._cost += left - entered
 
     @guarded
     def got(self, loop: Loop) -> None:
         """Take note that the batch ``loop`` asked for has come."""
-        self.steps.got(loop, perf_counter_ns())
+        t = perf_counter_ns()
+        self.steps.got(loop, t)
+        if loop.lineage is not None:
+            loop.lineage.got(t, self.steps.step)
+            self._cost += perf_counter_ns() - t
 
     @guarded
     def leave(self, loop: Loop | None, exhausted: bool, late: bool = False) -> None:
@@ -160,6 +173,8 @@ class Session:
             return
         loop.over = True
         entered = perf_counter_ns()
+        if exhausted and loop.lineage is not None:
+            loop.lineage.end(entered, self.steps.step)
         steps = self.steps
         # A loop that calls step() every few batches may leave its last step open.
         finished = exhausted and self.bounds == "call" and steps.fed_by(loop) > 0
@@ -211,6 +226,7 @@ class Session:
         self._requests.close()
         self.counters.close()
         self.snapshots.close()
+        self.lineage.close()
         if self._log is not None:
             self._log.close()
             with suppress(OSError):
@@ -326,6 +342,7 @@ class Session:
         rank, world_size = host.rank_and_world() or (0, 1)
         self._facts.update(rank=rank, world_size=world_size)
         self._log = TimerLog(self.run, rank, self.id, next_step(self.run, rank))
+        self._facts["first_step"] = self._log.base
         self._write_facts()
         return self._log
 
@@ -347,7 +364,7 @@ class Session:
 def _forget() -> None:
     """In a forked child (a loader's worker, say) the parent's sessions are none of its business."""
     for session in list(_open):
-        session.dead = session.recorder.dead = True
+        session.dead = session.recorder.dead = session.lineage.dead = True
     _open.clear()
 
 

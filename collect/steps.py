@@ -5,11 +5,13 @@ Stamps are ``time.perf_counter_ns()``; nothing here reads a clock, a file or tor
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class Loop:
     """One pass over a loader."""
 
-    __slots__ = ("batches", "born", "name", "native", "over", "round", "since")
+    __slots__ = ("batches", "born", "lineage", "name", "native", "over", "round", "since")
 
     def __init__(self, name: str, native: bool, since: int, born: int = 0) -> None:
         self.born = born  # the beginning of a step that it was begun after
@@ -17,6 +19,7 @@ class Loop:
         self.over = False
         self.name = name  # class of what is iterated
         self.native = native  # whether torch writes the span of next() into traces itself
+        self.lineage: Any = None  # follows its batches, where the loader can be looked into
         self.round = -1  # the beginning of a step that `batches` counts from
         self.batches = 0
 

@@ -273,6 +273,55 @@ TIMER = _schema(
     profiled=_bool,  # whether a profiler window was open
 )
 
+# What the collector follows of torch's DataLoaders: a row a batch fetched, by whoever fetched it, and a row a batch that
+# reached the loop (RUN/loader/<session>.fetches.<part>, .batches.<part>; `loader` and `pass` name a pass, `task` a batch of it).
+LOADER_FETCHES = _schema(
+    loader=_str,  # a set of workers: session and ordinal
+    worker=_i64,  # NULL: the loop's own process
+    **{"pass": _i64},  # over the loader, with the same workers
+    task=_i64,
+    fetch_start_ns=_i64,
+    fetch_end_ns=_i64,
+    samples=_i64,  # NULL when they were not timed one by one
+    slowest_ns=_i64,
+    slowest=_str,  # its index, NULL for an iterable dataset
+    slowest_path=_str,  # its file, where the dataset lists them
+    collate_ns=_i64,
+    cpu_ns=_i64,  # of the fetching thread
+    runq_ns=_i64,  # ready to run, but without a core
+    read_chars=_i64,  # bytes read through system calls
+    read_bytes=_i64,  # bytes read from storage
+    major_faults=_i64,
+    voluntary=_i64,  # context switches
+    involuntary=_i64,
+    pickle_ns=_i64,  # in the thread that sends it
+    pickle_cpu_ns=_i64,
+    sent_ns=_i64,  # pickled, and from now on on its way
+    bytes=_i64,  # of the message; tensors travel beside it in shared memory
+)
+LOADER_BATCHES = _schema(
+    loader=_str,
+    **{"pass": _i64},
+    delivered=_i64,  # ordinal of the batch in the pass
+    ended=_i64,  # 1: no batch, but the request that found the loader exhausted
+    workers=_i64,
+    prefetch=_i64,
+    in_order=_bool,
+    persistent=_bool,
+    worker=_i64,
+    task=_i64,
+    requested_ns=_i64,
+    arrived_ns=_i64,  # its message began to be read
+    loaded_ns=_i64,  # and was unpickled
+    asked_ns=_i64,
+    got_ns=_i64,
+    step=_i64,  # ordinal in the session
+    asked_cpu_ns=_i64,  # CPU time of the process so far
+    asked_runq_ns=_i64,  # of the loop's thread so far
+    got_cpu_ns=_i64,
+    got_runq_ns=_i64,
+)
+
 # Memory as the collector reads it now and then, a row a reading. Bytes, NULL where the system does not tell.
 HOST_MEMORY = _schema(
     rank=_i64,
@@ -329,6 +378,7 @@ SESSION_KEYS = [
     "loaders",
     "states",  # bytes of parameters, buffers, gradients, optimizer state; whole_* of all shards; the largest unit
     "started_ns",
+    "first_step",
     "clock_offset_ns",
 ]
 

@@ -80,6 +80,31 @@ def step_times(rows: Rows) -> str:
     return _svg(draw)
 
 
+def loader_lanes(rows: Rows) -> str:
+    """Return a lane a worker with its fetches, and one with the loop's waits, as SVG (rows of ``loading_stretch``)."""
+
+    def draw(axes: Axes) -> None:
+        zero = min(min(row["fetch_start_ns"], row["asked_ns"]) for row in rows)
+        workers = sorted({row["worker"] for row in rows if row["worker"] is not None})
+        lanes = {worker: at for at, worker in enumerate(reversed(workers), 1)} or {None: 1}
+        for row in rows:
+            if row["worker"] not in lanes:  # not clear whose it is
+                continue
+            begin, end = (row["fetch_start_ns"] - zero) / 1e6, (row["fetch_end_ns"] - zero) / 1e6
+            axes.broken_barh(
+                [(begin, end - begin)], (lanes[row["worker"]] - 0.36, 0.72), color=TONES["compute"].light, ec="none"
+            )
+            axes.text(begin, lanes[row["worker"]], f" {row['delivered']}", va="center", color=_INK, clip_on=True)
+        waits = [((row["asked_ns"] - zero) / 1e6, (row["got_ns"] - row["asked_ns"]) / 1e6) for row in rows]
+        axes.broken_barh(waits, (-0.36, 0.72), color=TONES["data_wait"].light, ec="none")
+        names = {at: "the loop itself" if worker is None else f"worker {worker}" for worker, at in lanes.items()}
+        axes.set_axisbelow(True)
+        axes.set_yticks([0, *names], labels=["the loop waits", *names.values()])
+        axes.set_xlabel("ms")
+
+    return _svg(draw)
+
+
 def memory(rows: Rows, over: str) -> str:
     """Return bytes over ``at_ns`` or ``step``, as SVG (rows of ``memory_series``, ``memory_timer``, ``memory_host_series``)."""
     colours = {

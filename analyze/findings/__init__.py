@@ -18,6 +18,7 @@ from . import (
     idle,
     links,
     loader,
+    loader_startup,
     memory,
     out_of_memory,
     straggler,
@@ -32,6 +33,7 @@ __all__ = ["Finding", "find_all", "findings_table", "verdict"]
 
 FINDERS = (
     loader.find,
+    loader_startup.find,
     communication.find,
     straggler.find,
     links.find,

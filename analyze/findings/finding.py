@@ -23,6 +23,7 @@ FINDINGS = pa.schema(
         "step_scope": pa.string(),
         "lost_ns_per_step": pa.int64(),
         "share": pa.float64(),
+        "cause": pa.string(),
         "confidence": pa.string(),
         "sentence": pa.string(),
         "advice": pa.string(),
@@ -45,6 +46,9 @@ class Finding:
     severity: str = "info"  # high, medium, low, info
     lost_ns_per_step: int | None = None
     share: float | None = None
+    cause: str | None = (
+        None  # in one word, where it is known and another cause of the same kind asks for another change
+    )
     rank: int | None = None  # None: it concerns the whole job
     step_scope: str = "complete profiled steps"
     explains: str = ""  # the kind of finding that tells the same loss from within the rank

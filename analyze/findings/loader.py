@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ...ingest.rows import first_row
 from .finding import LEAST_SHARE, Finding, evidence, ms, percent, severity
-from .shares import CATEGORY_SQL, category, costs, has_device_work, on_ranks
+from .loader_cause import Cause, cause
+from .shares import CATEGORY_SQL, Share, category, has_device_work, on_ranks
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -18,28 +19,43 @@ TIMER_SQL = """
     from timer
     where not coalesce(profiled, false)
         and step > (select min(first.step) from timer first where first.rank = timer.rank)
+        and not exists (from lineage l where l.rank = timer.rank and l.step = timer.step and l.delivered = 0)
     group by rank having count(wait_ns) > 0 order by mean_ns desc, rank
 """
 
 
 def find(run: Run) -> Iterator[Finding]:
-    """Find exposed loader waits in profiled steps, else in the always-on rows."""
+    """Find exposed loader waits in profiled steps, else in the always-on rows.
+
+    Where the loader was followed and the model holds, only what a step would win without the cause is lost.
+    """
     shares = category(run, "data_wait")
     if shares and shares[0].share >= LEAST_SHARE:
-        worst = shares[0]
-        sql, rows = evidence(run, CATEGORY_SQL.format(category="data_wait"))
-        yield Finding(
-            "loader_bound",
-            f"Input-bound: each step waits {ms(worst.mean_ns)} for the data loader while nothing else is at work, "
-            f"{percent(worst.share)} of a {ms(worst.step_ns)} step{on_ranks(shares)}.",
-            _advice(run, worst.rank),
-            sql,
-            rows,
-            confidence="high" if worst.steps >= 3 else "low",
-            **costs(worst),
-        )
+        yield from _from_windows(run, shares)
+    else:
+        yield from _from_timer(run, shares[0].share if shares else None)
+
+
+def _from_windows(run: Run, shares: list[Share]) -> Iterator[Finding]:
+    worst = shares[0]
+    why = cause(run, worst.rank)
+    lost = _lost(run, worst.mean_ns, why)
+    if lost < LEAST_SHARE * worst.step_ns:
         return
-    yield from _from_timer(run, shares[0].share if shares else None)
+    sql, rows = evidence(run, CATEGORY_SQL.format(category="data_wait"))
+    yield Finding(
+        "loader_bound",
+        f"Input-bound: each step waits {ms(worst.mean_ns)} for the data loader while nothing else is at work, "
+        f"{percent(worst.share)} of a {ms(worst.step_ns)} step{on_ranks(shares)}.{_because(why)}",
+        why.advice if why else _advice(run, worst.rank),
+        sql,
+        rows,
+        confidence="high" if worst.steps >= 3 else "low",
+        severity=severity(lost / worst.step_ns),
+        lost_ns_per_step=round(lost),
+        share=lost / worst.step_ns,
+        cause=why.name if why else None,
+    )
 
 
 def _from_timer(run: Run, profiled_share: float | None) -> Iterator[Finding]:
@@ -48,23 +64,44 @@ def _from_timer(run: Run, profiled_share: float | None) -> Iterator[Finding]:
     if row is None or row[4] is None or row[4] < LEAST_SHARE or row[1] < 3:
         return
     rank, steps, mean, step, share, longest = row
-    device = has_device_work(run)
+    why = cause(run, rank)
+    lost = _lost(run, mean, why)
+    if lost < LEAST_SHARE * step:
+        return
     window = "" if profiled_share is None else f" The profiled steps show {percent(profiled_share)} only."
-    hidden = " How much of it queued device work hides is not recorded." if device or profiled_share is None else ""
+    hides = has_device_work(run) or profiled_share is None
+    hidden = " How much of it queued device work hides is not recorded." if hides else ""
     sql, rows = evidence(run, TIMER_SQL)
     yield Finding(
         "loader_bound",
         f"Input-bound outside the windows: over {steps} steps the loop waits {ms(mean)} a step for the data loader, "
-        f"{percent(share)} of a {ms(step)} step, at the longest {ms(longest)}.{window}{hidden}",
-        _advice(run, rank),
+        f"{percent(share)} of a {ms(step)} step, at the longest {ms(longest)}.{window}{hidden}{_because(why)}",
+        why.advice if why else _advice(run, rank),
         sql,
         rows,
         confidence="low" if hidden else "high",
-        severity=severity(share),
-        lost_ns_per_step=round(mean),
-        share=share,
+        severity=severity(lost / step),
+        lost_ns_per_step=round(lost),
+        share=lost / step,
         step_scope="always-on steps",
+        cause=why.name if why else None,
     )
+
+
+def _lost(run: Run, wait_ns: float, why: Cause | None) -> float:
+    """Return what a change would win at most: the exposed wait, or what a step wins without a known cause.
+
+    Where a device works, no more than the exposed wait: the model knows the loop only. Where none does, workers that
+    fetch also slow the step itself down, and that is won too.
+    """
+    if why is None:
+        return wait_ns
+    won = max(why.lost_ns, 0.0)
+    return min(wait_ns, won) if has_device_work(run) else won
+
+
+def _because(why: Cause | None) -> str:
+    return f" {why.sentence}" if why else ""
 
 
 def _advice(run: Run, rank: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..blocks import Block, Column, Note, Section, Table
 from ..book import Book
+from . import lineage
 
 _WAIT = "Time the training loop spends inside the loader's next(); exposed is the part with the device idle."
 
@@ -11,7 +12,7 @@ _WAIT = "Time the training loop spends inside the loader's next(); exposed is th
 def section(book: Book) -> Section:
     """Return what is known about data loading."""
     profiled, whole = _profiled(book), _whole_run(book)
-    blocks = [*profiled, *whole] or [
+    blocks = [*profiled, *whole, *lineage.blocks(book)] or [
         Note(
             "Data loading was not recorded: no span of a DataLoader stands in the traces and no loader was "
             "instrumented. This is unknown, not zero. Wrap the loader with stepscope.watch(loader, ...) to "

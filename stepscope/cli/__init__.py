@@ -17,6 +17,7 @@ VERBS = {
     "ingest": "Turn trace files into a run.",
     "analyze": "Print the verdict and the findings of a run or of traces.",
     "report": "Write the HTML report of a run or of traces.",
+    "whatif": "Predict what another data loader would give.",
     "sql": "Ask a run a question in DuckDB SQL.",
     "hang": "Say which ranks hang a job, from its flight-recorder dumps.",
     "diff-memory": "Say what a memory peak has more of than another.",

@@ -14,6 +14,7 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 
+from stepscope.analyze.lineage import create_lineage
 from stepscope.analyze.links import FITS
 from stepscope.analyze.placement import PLACEMENTS
 from stepscope.ingest import schema
@@ -69,6 +70,7 @@ class FakeRun:
             where source <> 'timer' and (complete or not exists (select 1 from steps where source <> 'timer' and complete))
             """
         )
+        create_lineage(self.con, self.path, [])
         self.found: list[dict[str, Any]] = []
         self.checks: list[dict[str, Any]] = []
 

@@ -191,6 +191,8 @@ def test_every_table_has_its_columns_and_types(run: Run) -> None:
         "ranks",
         "judged",
         "blame",
+        "lineage",
+        "loader_passes",
         "fits",
         "placements",
         "findings",

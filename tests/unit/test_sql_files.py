@@ -26,6 +26,7 @@ PARAMETERS = {
     "limit_events": 10,
     "limit_ranks": 2,
     "limit_steps": 3,
+    "limit_batches": 4,
     "rank": 0,
     "limit": 5,
 }
