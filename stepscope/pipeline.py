@@ -169,7 +169,7 @@ def _mapped(found: list[Found], run: Path, generic: bool, executor: Executor | N
 def _without_main() -> Iterator[None]:
     """Start processes that do not import the caller's script: it need not guard its main part to call us."""
     main = sys.modules["__main__"]
-    hidden = {name: vars(main).pop(name) for name in ("__file__", "__spec__") if name in vars(main)}
+    hidden: dict[str, Any] = {name: vars(main).pop(name) for name in ("__file__", "__spec__") if name in vars(main)}
     main.__spec__ = None
     try:
         yield
