@@ -1,4 +1,5 @@
--- Host events in the order in which they nest: by thread, then start, the longest first.
+-- Host events in the order in which they nest: by thread, then start, the longest first. Of those that coincide the kind
+-- tells which is around the other, not their place in the file.
 -- Parameters: none.
 -- Columns: thread (a code), event_id, start_ns, end_ns (the file's own clock), role (bits: 1 operator, 2 annotation,
 --   4 loader's next(), 8 communicates, 16 runtime call)
@@ -13,4 +14,5 @@ select
 from typed join threads using (thread)
 where kind in ('operator', 'annotation', 'runtime', 'python', 'step', 'dataloader', 'collective', 'overhead')
   and start_ns is not null and raw_dur_ns >= 0
-order by code, start_ns, end_ns desc, event_id
+order by code, start_ns, end_ns desc,
+    list_position(['step', 'dataloader', 'annotation', 'python', 'operator', 'collective', 'runtime', 'overhead'], kind), event_id

@@ -242,6 +242,13 @@ def _events(spans):
     return made
 
 
+def test_of_spans_that_coincide_the_kind_tells_which_is_around(run_of):
+    """An operator inside a loader's call of the same length is the loader's work, wherever it stands in the file."""
+    marker, call, operator = step(0, 1000, 10), loader(1002, 3), span("cpu_op", "aten::stack", 1002, 3)
+    for events in ([marker, call, operator], [marker, operator, call]):
+        assert ledger(run_of(events))[0, "data_wait"] == 3_000
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(SPANS, st.integers(0, 2**32), st.integers(0, 10**6))
 def test_any_events_close_and_neither_order_nor_origin_matters(run_of, spans, seed, shift_us):
