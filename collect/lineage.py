@@ -16,8 +16,9 @@ from weakref import WeakSet, ref
 
 import pyarrow as pa
 
+from ..ingest.lines import read_lines
 from ..ingest.schema import LOADER_BATCHES, LOADER_FETCHES
-from ..ingest.writer import read_lines, write_parquet
+from ..ingest.writer import write_parquet
 from .fetches import FLUSH_S, FetchLog
 from .guard import guarded
 from .rowfile import RowFile
@@ -249,7 +250,7 @@ def _seal(stem: Path, schema: pa.Schema, keep: int) -> None:
     """Turn the parts of a file into Parquet of the same name, all but the last ``keep``, which are written to."""
     parts = {int(path.name.split(".")[-2]): path for path in stem.parent.glob(f"{stem.name}.*.jsonl")}
     for number in sorted(parts)[: len(parts) - keep]:
-        write_parquet(read_lines(parts[number], schema), parts[number].with_suffix(".parquet"))
+        write_parquet(read_lines(parts[number].read_bytes(), schema), parts[number].with_suffix(".parquet"))
         parts[number].unlink()
 
 

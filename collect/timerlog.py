@@ -15,8 +15,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..ingest.lines import read_lines
 from ..ingest.schema import TIMER
-from ..ingest.timer_rows import ROW, as_lines, read_lines, read_rows, rescue
+from ..ingest.timer_rows import ROW, as_lines, read_rows, rescue
 from ..ingest.writer import rank_dir, table_path, write_parquet
 from .appender import Appender
 from .guard import guarded

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from .lines import no_rows, read_lines
 from .schema import LOADER_BATCHES, LOADER_FETCHES
-from .writer import read_lines, read_parquet
+from .writer import read_parquet
 
 
 def fetch_rows(run: Path) -> pa.Table:
@@ -24,5 +25,5 @@ def _rows(run: Path, what: str, schema: pa.Schema) -> pa.Table:
     folder = run / "loader"
     sealed = sorted(folder.glob(f"*.{what}.*.parquet"))
     live = [file for file in sorted(folder.glob(f"*.{what}.*.jsonl")) if file.with_suffix(".parquet") not in sealed]
-    tables = [*(read_parquet(file) for file in sealed), *(read_lines(file, schema) for file in live)]
-    return pa.concat_tables([schema.empty_table(), *tables])
+    tables = [*(read_parquet(file) for file in sealed), *(read_lines(file.read_bytes(), schema) for file in live)]
+    return pa.concat_tables([no_rows(schema), *tables])

@@ -7,18 +7,17 @@ ten times a second. What a kill left there is found by readers on the same host,
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from struct import Struct
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 
 from .errors import StepscopeError
+from .lines import no_rows, read_lines
 from .processes import alive
 from .schema import TIMER
 from .writer import read_parquet
@@ -49,19 +48,6 @@ def as_lines(rows: bytes | memoryview, rank: int, session: str, after: int = -1)
     return "".join(lines).encode()
 
 
-def read_lines(lines: bytes, schema: pa.Schema = TIMER) -> pa.Table:
-    """Return the rows in lines of JSON; a torn line, or one that is no row, is left out."""
-    whole = lines.rpartition(b"\n")[0]
-    if not whole:
-        return schema.empty_table()
-    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    try:
-        table = pj.read_json(pa.BufferReader(whole), parse_options=options).select(schema.names)
-    except pa.ArrowException:
-        table = pa.Table.from_pylist(list(_readable(whole, schema)), schema=schema)
-    return table.filter(pc.and_(table["rank"].is_valid(), table["step"].is_valid()))
-
-
 def read_rows(folder: Path, damaged: Callable[[str], object] = str, schema: pa.Schema = TIMER) -> pa.Table:
     """Return all rows of a rank in a table of ``schema.COLLECTED``, of finished, running and killed sessions.
 
@@ -75,18 +61,16 @@ def read_rows(folder: Path, damaged: Callable[[str], object] = str, schema: pa.S
     shared = {
         session: _shared(session) for session in live if schema is TIMER
     }  # first: what leaves it then is among the lines
-    tables = [schema.empty_table()]
+    tables = [no_rows(schema)]
     for file in [*sealed, *(file for files in live.values() for file in files)]:
         try:
-            tables.append(
-                _conform(read_parquet(file), schema) if file in sealed else read_lines(file.read_bytes(), schema)
-            )
+            tables.append(_conform(read_parquet(file), schema) if file in sealed else _told(file.read_bytes(), schema))
         except StepscopeError as error:
             damaged(str(error))
         except (OSError, pa.ArrowException) as error:
             damaged(f"{file} is damaged ({str(error).splitlines()[0]}) and left out: remove it.")
     written = pa.concat_tables(tables)
-    return pa.concat_tables([written, *(read_lines(_rest(folder, *one, written)) for one in shared.items())])
+    return pa.concat_tables([written, *(_told(_rest(folder, *one, written), TIMER) for one in shared.items())])
 
 
 def rescue(folder: Path) -> None:
@@ -126,17 +110,15 @@ def _rest(folder: Path, session: str, rows: bytes, written: pa.Table) -> bytes:
     return as_lines(rows, int(folder.name.partition("=")[2]), session, -1 if last is None else last)
 
 
+def _told(lines: bytes, schema: pa.Schema) -> pa.Table:
+    """Return the rows that tell rank and step."""
+    rows = read_lines(lines, schema)
+    return rows.filter(pc.and_(rows["rank"].is_valid(), rows["step"].is_valid()))
+
+
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = [
         table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _readable(lines: bytes, schema: pa.Schema) -> Iterator[dict[str, object]]:
-    for line in lines.splitlines():
-        with suppress(ValueError, AttributeError, pa.ArrowException):
-            row = {name: json.loads(line).get(name) for name in schema.names}
-            pa.Table.from_pylist([row], schema=schema)
-            yield row

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.json as pj
 import pyarrow.parquet as pq
 
 from .errors import StepscopeError
@@ -78,28 +77,6 @@ def is_whole(path: str | os.PathLike[str]) -> bool:
     except OSError:
         return False
     return begins and tail.endswith(b"PAR1") and 0 < int.from_bytes(tail[:4], "little") <= size - 12
-
-
-def read_lines(path: str | os.PathLike[str], schema: pa.Schema) -> pa.Table:
-    """Return the rows of a live file of JSON lines; what a kill tore, or is no row of ``schema``, is left out."""
-    whole = Path(path).read_bytes().rpartition(b"\n")[0]
-    if not whole:
-        return schema.empty_table()
-    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    try:
-        return pj.read_json(pa.BufferReader(whole), parse_options=options).select(schema.names)
-    except pa.ArrowException:
-        return pa.Table.from_pylist([row for line in whole.splitlines() if (row := _row(line, schema))], schema=schema)
-
-
-def _row(line: bytes, schema: pa.Schema) -> dict[str, Any] | None:
-    try:
-        row = json.loads(line)
-        row = {name: row.get(name) for name in schema.names}
-        pa.Table.from_pylist([row], schema=schema)
-    except (ValueError, AttributeError, TypeError, pa.ArrowException):
-        return None
-    return row if any(value is not None for value in row.values()) else None
 
 
 def write_json(value: Any, path: str | os.PathLike[str]) -> None:
