@@ -10,7 +10,7 @@ from typing import Any
 _NAME_PATTERNS = (
     re.compile(r"rank[-_=]?(\d{1,5})(?!\d)", re.IGNORECASE),
     re.compile(r"worker[-_]?(\d{1,5})(?!\d)", re.IGNORECASE),
-    re.compile(r"_(\d{1,5})\."),
+    re.compile(r"_(\d{1,5})\.(?!\d{10,}\.pt\.trace)"),  # tensorboard_trace_handler writes host_pid.time.pt.trace.json
 )
 
 

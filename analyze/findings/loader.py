@@ -39,8 +39,8 @@ def find(run: Run) -> Iterator[Finding]:
 def _from_windows(run: Run, shares: list[Share]) -> Iterator[Finding]:
     worst = shares[0]
     why = cause(run, worst.rank)
-    lost = _lost(run, worst.mean_ns, why)
-    if lost < LEAST_SHARE * worst.step_ns:
+    lost, step = _lost(run, worst.mean_ns, worst.step_ns, why)
+    if lost < LEAST_SHARE * step:
         return
     sql, rows = evidence(run, CATEGORY_SQL.format(category="data_wait"))
     yield Finding(
@@ -51,9 +51,9 @@ def _from_windows(run: Run, shares: list[Share]) -> Iterator[Finding]:
         sql,
         rows,
         confidence="high" if worst.steps >= 3 else "low",
-        severity=severity(lost / worst.step_ns),
+        severity=severity(lost / step),
         lost_ns_per_step=round(lost),
-        share=lost / worst.step_ns,
+        share=lost / step,
         cause=why.name if why else None,
     )
 
@@ -65,8 +65,8 @@ def _from_timer(run: Run, profiled_share: float | None) -> Iterator[Finding]:
         return
     rank, steps, mean, step, share, longest = row
     why = cause(run, rank)
-    lost = _lost(run, mean, why)
-    if lost < LEAST_SHARE * step:
+    lost, whole = _lost(run, mean, step, why)
+    if lost < LEAST_SHARE * whole:
         return
     window = "" if profiled_share is None else f" The profiled steps show {percent(profiled_share)} only."
     hides = has_device_work(run) or profiled_share is None
@@ -80,28 +80,29 @@ def _from_timer(run: Run, profiled_share: float | None) -> Iterator[Finding]:
         sql,
         rows,
         confidence="low" if hidden else "high",
-        severity=severity(lost / step),
+        severity=severity(lost / whole),
         lost_ns_per_step=round(lost),
-        share=lost / step,
+        share=lost / whole,
         step_scope="always-on steps",
         cause=why.name if why else None,
     )
 
 
-def _lost(run: Run, wait_ns: float, why: Cause | None) -> float:
-    """Return what a change would win at most: the exposed wait, or what a step wins without a known cause.
+def _lost(run: Run, wait_ns: float, step_ns: float, why: Cause | None) -> tuple[float, float]:
+    """Return what a change would win at most, and the mean step it is a part of, both in ns.
 
-    Where a device works, no more than the exposed wait: the model knows the loop only. Where none does, workers that
-    fetch also slow the step itself down, and that is won too.
+    That is the exposed wait, or what a step wins without a known cause. Where a device works, no more than the exposed
+    wait: the model knows the loop only. Where none does, workers that fetch also slow the step itself down, and that is
+    won too.
     """
     if why is None:
-        return wait_ns
+        return wait_ns, step_ns
     won = max(why.lost_ns, 0.0)
-    return min(wait_ns, won) if has_device_work(run) else won
+    return (min(wait_ns, won), step_ns) if has_device_work(run) else (won, why.step_ns)
 
 
 def _because(why: Cause | None) -> str:
-    return f" {why.sentence}" if why else ""
+    return f" Over all steps that were followed, {ms(why.step_ns)} each: {why.sentence}" if why else ""
 
 
 def _advice(run: Run, rank: int) -> str:

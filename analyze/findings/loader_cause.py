@@ -29,12 +29,16 @@ ENOUGH = 0.02  # of the step is what may be left to win by still more workers
 
 @dataclass(frozen=True)
 class Cause:
-    """What makes the loop wait: its name, a sentence, advice, and what a step would win without it, in ns."""
+    """What makes the loop wait: its name, a sentence, advice, and what a step would win without it, in ns.
+
+    ``step_ns`` is the mean of the steps that this is told of: all that were followed, profiled or not.
+    """
 
     name: str
     sentence: str
     advice: str
     lost_ns: float
+    step_ns: float = 0.0
 
 
 def cause(run: Run, rank: int) -> Cause | None:
@@ -50,7 +54,7 @@ def cause_of(measured: Measured) -> Cause:
     """Return why a loop waits."""
     wait = measured.replayed.step_ns - fmean(batch.work.ns for batches in measured.passes for batch in batches)
     found = (one for suspect in SUSPECTS for one in suspect(measured) if one.lost_ns >= MOST * wait)
-    return next(found, None) or _usual(measured, wait)
+    return replace(next(found, None) or _usual(measured, wait), step_ns=measured.replayed.step_ns)
 
 
 def _won(measured: Measured, change: Callable[[Batch, Row], Batch], loader: Loader | None = None) -> float:
@@ -200,12 +204,12 @@ def _usual(measured: Measured, wait: float) -> Cause:
     best = enough(sweep(measured))
     won = measured.replayed.step_ns - best.step_ns
     if won >= MOST * wait and best.workers > recorded:
-        unknown = "" if recorded else "; handing batches over comes to that, which a run without workers does not tell"
+        unknown = "" if recorded else ", and what handing batches over costs a run without workers does not tell"
         return Cause(
             "too_few_workers" if recorded else "no_workers",
             f"{spent}, with num_workers={recorded}. It costs {ms(lost)} a step.",
-            f"Set num_workers={best.workers}: the model predicts {ms(best.step_ns)} a step ({measured.error:+.1%} is its "
-            f"error on this run{unknown}).",
+            f"Set num_workers={best.workers}: the model predicts {ms(best.step_ns)} a step (of this run it misses "
+            f"{percent(abs(measured.error))}{unknown}).",
             lost,
         )
     return Cause(

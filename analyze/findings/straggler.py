@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...ingest.rows import first_row
 from .finding import Finding, evidence, ms, percent, severity
+from .shares import has_device_work
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -125,8 +126,12 @@ def _blamed(run: Run, charged: list[tuple]) -> Iterator[Finding]:
 
 
 def _in_turn(run: Run, charged: list[tuple]) -> Iterator[Finding]:
-    """Ranks that are late one after another, all with the same cause."""
-    steps, ranks, step = charged[0][2], charged[0][3], charged[0][6]
+    """Ranks that are late one after another, all with the same cause.
+
+    Without a device an operator's time includes waiting for a core: compute that is longer now here, now there, may be
+    the machine's doing and is no cause.
+    """
+    steps, step = charged[0][2], charged[0][6]
     lost, share = (sum(row[place] for row in charged) for place in (5, 7))
     by_cause: dict[str, float] = {}
     for row in charged:
@@ -135,12 +140,14 @@ def _in_turn(run: Run, charged: list[tuple]) -> Iterator[Finding]:
     cause = max(by_cause, key=lambda one: by_cause[one], default=None)
     if cause is None or share < LEAST_WAIT or by_cause[cause] <= lost / 2 or len(charged) < 2:
         return
-    listed = ", ".join(f"rank {row[0]} {row[1]}" for row in charged)
+    if cause == "compute" and not has_device_work(run):
+        return
+    listed = ", ".join(f"rank {row[0]} in {row[1]}" for row in charged)
     yield _finding(
         run,
         BLAME_SQL,
-        f"The ranks keep each other waiting in turn: most waited for is, of {steps} steps, {listed} times, and a rank waits "
-        f"{ms(lost * (ranks - 1) / ranks)} of a {ms(step)} step for the others ({percent(share)}){_because(cause)}",
+        f"The ranks keep each other waiting in turn (of {steps} steps {listed}): in each step the others wait {ms(lost)} of "
+        f"{ms(step)} for the last ({percent(share)}){_because(cause)}",
         cause,
         "medium",
         lost,

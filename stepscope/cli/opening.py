@@ -76,17 +76,21 @@ def require_usable(done: Ingested) -> None:
     """Raise when not one source of an ingestion can be used."""
     with open_run(done.run) as run:
         row = first_row(
-            run.con.sql("select count(*) filter (verdict <> 'quarantined'), count(*), min(reason) from sources")
+            run.con.sql(
+                "select count(*) filter (verdict <> 'quarantined'), count(*), min(source), min_by(reason, source) from sources"
+            )
         )
-    usable, total, reason = row or (0, 0, None)
+    usable, total, first, reason = row or (0, 0, None, None)
     if usable:
         return
     if not total:
         raise StepscopeError(
             "No trace was found there: no *.json or *.json.gz file holds trace events. Name trace files."
         )
-    what = f"{total} file{'s' if total != 1 else ''}"
-    raise StepscopeError(f"No event of {what} can be used. The first reason: {reason}")
+    others = f", nor of {total - 1} more" if total > 1 else ""
+    raise StepscopeError(
+        f"No event of {first} can be used{others}: it {reason}. Name traces that torch.profiler has exported."
+    )
 
 
 def refuse_damage(run: Run, strict: bool) -> None:
