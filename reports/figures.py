@@ -99,7 +99,7 @@ def loader_lanes(rows: Rows) -> str:
         axes.broken_barh(waits, (-0.36, 0.72), color=TONES["data_wait"].light, ec="none")
         names = {at: "the loop itself" if worker is None else f"worker {worker}" for worker, at in lanes.items()}
         axes.set_axisbelow(True)
-        axes.set_yticks([0, *names], labels=["the loop waits", *names.values()])
+        axes.set_yticks([0, *names], labels=["loop", *names.values()])
         axes.set_xlabel("ms")
 
     return _svg(draw)

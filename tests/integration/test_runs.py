@@ -254,3 +254,14 @@ def test_a_script_without_a_main_guard_may_ingest_several_traces(tmp_path):
     script.write_text("import stepscope\nprint('once')\nprint(len(stepscope.ingest_traces('t', 'run').records))\n")
     done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert (done.stdout.splitlines(), done.stderr) == (["once", "2"], "")
+
+
+def test_a_process_id_in_a_file_name_is_no_rank(tmp_path):
+    """torch's tensorboard_trace_handler names files host_pid.time; a job's own worker_name may carry a rank."""
+    for name in ("vm_29284.1764600000000000000.pt.trace.json", "gpu7_3.pt.trace.json"):
+        kineto.write(tmp_path / name, [kineto.step(0, 0, 10)], rank=None)
+    ingest(str(tmp_path / "vm_29284.1764600000000000000.pt.trace.json"), tmp_path / "one")
+    ingest(str(tmp_path / "gpu7_3.pt.trace.json"), tmp_path / "other")
+    with open_run(tmp_path / "one") as one, open_run(tmp_path / "other") as other:
+        assert ranks_of(one) == [(0, 0, "none", "ok")]
+        assert ranks_of(other) == [(3, 0, "filename", "ok")]
