@@ -44,6 +44,7 @@ class Lineage:
         self._session = session
         self._fetches = run / "loader" / f"{session}.fetches"
         self._batches = RowFile(run / "loader" / f"{session}.batches")
+        self._delivered: list[str] = []  # rows of batches that are not written yet
         self._sealing = threading.Lock()
         self._loaders = 0
         self._working: WeakSet[Any] = WeakSet()  # iterators with workers
@@ -93,13 +94,20 @@ class Lineage:
         iterator._stepscope_pass = passed
         return passed
 
-    def write(self, row: str) -> None:
-        """Append the row of a batch that reached the loop."""
-        if self._batches.write(row):
+    def add(self, row: str) -> None:
+        """Note the row of a batch that reached the loop."""
+        self._delivered.append(row)
+
+    @guarded
+    def flush(self) -> None:
+        """Write the rows noted: a system call for each batch would cost quick ones too much."""
+        rows, self._delivered = self._delivered, []
+        if rows and self._batches.write("\n".join(rows)):
             threading.Thread(target=self._seal, args=(2,), name="stepscope-seal", daemon=True).start()
 
     def close(self) -> None:
         """Turn the live rows into Parquet."""
+        self.flush()
         self._flush_own()
         if self._working:
             sleep(2 * FLUSH_S)  # their workers write what is done
@@ -219,7 +227,7 @@ class Pass:
         more = "".join(f',"{name}":{value}' for name, value in told.items() if value is not None)
         if runq is not None:
             more = f'{more},"asked_runq_ns":{runq},"got_runq_ns":{self._lineage.signature.runq()}'
-        self._lineage.write(
+        self._lineage.add(
             f'{self._head},"delivered":{self._delivered},"step":{step},"asked_ns":{self._asked + offset},'
             f'"got_ns":{t + offset},"asked_cpu_ns":{cpu},"got_cpu_ns":{process_time_ns()}{more}}}'
         )

@@ -173,8 +173,10 @@ class Session:
             return
         loop.over = True
         entered = perf_counter_ns()
-        if exhausted and loop.lineage is not None:
-            loop.lineage.end(entered, self.steps.step)
+        if loop.lineage is not None:
+            if exhausted:
+                loop.lineage.end(entered, self.steps.step)
+            self.lineage.flush()
         steps = self.steps
         # A loop that calls step() every few batches may leave its last step open.
         finished = exhausted and self.bounds == "call" and steps.fed_by(loop) > 0
@@ -287,6 +289,7 @@ class Session:
         if t >= self._next_tick:
             self._next_tick = t + TICK_NS
             held = host.memory_held()
+            self.lineage.flush()
             self._requests.judge()
             if self._window is not None and self._requests.asked():
                 self._want()
