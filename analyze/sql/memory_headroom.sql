@@ -4,7 +4,7 @@
 -- Columns: rank; limit_bytes (of the device); reserved (at the peak, bytes); share (of the limit); outside (held on the
 --   device by others than this run's ranks, bytes, NULL when not told); peak (alive at once in the windows, bytes);
 --   scaling (of it activations and inputs, bytes, NULL when not recorded); batch (of the loaders, NULL when they differ or
---   were not seen); fits (the largest batch, NULL when batch or scaling is unknown)
+--   were not seen); fits (the largest batch, NULL when batch, scaling or outside is unknown)
 with reserved as (
     select rank, max(reserved) as reserved from (
         select rank, reserved from memory where device <> 'cpu'
@@ -38,7 +38,7 @@ batches as (
 select
     rank, device_memory as limit_bytes, reserved, reserved / device_memory as share, outside, peak, scaling, batch,
     case when scaling > 0 then
-        (batch * (device_memory - coalesce(outside, 0) - greatest(reserved - scaling, 0)) // scaling)::bigint end as fits
+        (batch * (device_memory - outside - greatest(reserved - scaling, 0)) // scaling)::bigint end as fits
 from reserved join ranks using (rank) left join elsewhere using (rank) left join parts using (rank) left join batches using (rank)
 where device_memory > 0
 order by share desc, rank
