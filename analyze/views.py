@@ -23,6 +23,7 @@ from .exposure import COMM_SPLIT, EXPOSED_WAITS
 from .lineage import create_lineage
 from .links import FITS
 from .placement import PLACEMENTS, placement_rows
+from .query import query_text
 from .ranks import RANKS, rank_rows
 
 CAPTURES = pa.schema(
@@ -103,101 +104,8 @@ _FILES_OF = {
     "capture_quality": "quality",
 }
 
-# Steps and batches come from two layers; a profiled step is not repeated by the timer's row of it.
-_LAYERED = """
-create view steps as
-select rank, capture, step, label, start_ns, end_ns, dur_ns, source, complete, reason from capture_steps
-union all
-select rank, null, step, null, start_ns, end_ns, end_ns - start_ns, 'timer', true, null
-from timer t anti join capture_steps s using (rank, step);
-
-create view batches as
-with told as (
-    select rank, capture, batch, step, wait_start_ns, wait_ns, exposed_ns, workers, source,
-        row_number() over (partition by rank, capture, step order by wait_start_ns) - 1 as nth
-    from capture_batches
-    union all
-    select rank, null, row_number() over (partition by rank order by step) - 1, step, wait_start_ns, wait_ns, null, null,
-        'timer', 0
-    from timer t anti join capture_batches b using (rank, step) where wait_ns is not null
-)
-select t.* exclude (nth), l.worker, l.requested_ns, l.fetch_start_ns, l.fetch_end_ns, l.slowest, l.slowest_ns,
-    l.collate_ns, l.got_ns
-from told t left join lineage l using (rank, step, nth);
-
--- The captures that may be added up: of those that conflict only the first.
-create view counted as select rank, capture from captures where counted;
-
--- The steps that averages are made of: the complete ones of counted captures, all that took time when none is complete.
-create view judged as
-select s.rank, s.capture, s.step, s.dur_ns
-from capture_steps s join counted using (rank, capture)
-where s.dur_ns > 0 and (s.complete or not exists (select 1 from capture_steps where complete));
-
--- What is known across ranks is in the tables matched, comm_split and exposed_waits, which cross.py fills when it is asked for.
-create view collectives as
-select c.rank, c.capture, pg, seq, op, bytes, dtype, group_size, start_ns, end_ns, m.wait_ns, m.transfer_ns, exposed_ns,
-    algbw, busbw, step, event_id, m.match, m.late_rank, m.late_certain, e.exposed_wait_ns,
-    exposed_ns - e.exposed_wait_ns as exposed_transfer_ns, m.wait_least_ns, m.wait_most_ns
-from capture_collectives c left join matched m using (rank, capture, event_id)
-left join exposed_waits e using (rank, capture, event_id);
-
--- The ledger; where it is known whether exposed communication moved data or waited for other ranks, it is told apart.
-create view ledger as
-select rank, step, category, ns, capture from capture_ledger l
-where category <> 'exposed_comm' or not exists (from comm_split s where (s.rank, s.capture, s.step) = (l.rank, l.capture, l.step))
-union all
-select rank, step, category, ns, capture from (
-    select rank, step, capture, unnest(['comm_transfer', 'comm_wait', 'exposed_comm']) as category,
-        unnest([transfer_ns, wait_ns, rest_ns]) as ns
-    from comm_split
-) where category <> 'exposed_comm' or ns > 0;
-
--- What the last to arrive at each collective had most more of than the other members, on the way there since the previous one,
--- where that makes up half of their wait or more: who came late out of the previous one is late for that reason.
-create view causes as
-with ways as (
-    select c.match, c.late_rank, a.category, a.rank = c.late_rank as late, a.ns, c.wait_ns
-    from collectives c join approaches a using (rank, capture, event_id)
-    where c.late_certain and a.category <> 'exposed_comm'
-),
-excess as (
-    select match, late_rank, category, sum(ns) filter (late) - avg(ns) filter (not late) as ns,
-        avg(wait_ns) filter (not late) as wait_ns
-    from ways group by all
-)
-select match, late_rank, arg_max(category, ns) as cause, max(ns)::bigint as more_ns
-from excess where ns > 0 and 2 * ns >= wait_ns group by match, late_rank;
-
--- All waiting in judged steps, charged to the rank that arrived last and to its cause; to no rank where the clocks leave
--- a doubt. A moment in which several collectives wait counts once, for the one that began first: the sum is the time in
--- which ranks wait.
-create view blame as
-with charged as (
-    select c.match, case when late_certain then late_rank end as late_rank, rank, c.step, e.alone_wait_ns, e.comm_wait_ns
-    from collectives c join exposed_waits e using (rank, capture, event_id) semi join judged using (rank, capture, step)
-    where e.alone_wait_ns > 0
-)
-select late_rank, cause, rank, step, sum(alone_wait_ns)::bigint as wait_ns, sum(comm_wait_ns)::bigint as exposed_ns
-from charged left join causes using (match, late_rank) group by all;
-
--- How long each group's collectives of one size take once all members have arrived, where no other collective is under way
--- on the member that arrived last: its duration is the network's.
-create view link_times as
-with flights as (
-    select *,
-        coalesce(max(end_ns) over (by_start rows between unbounded preceding and 1 preceding) > start_ns, false)
-        or coalesce(lead(start_ns) over by_start < end_ns, false) as crowded
-    from collectives window by_start as (partition by rank, capture order by start_ns, event_id)
-),
-once as (
-    select match, any_value(pg) as pg, any_value(op) as op, any_value(group_size) as group_size, any_value(bytes) as bytes,
-        list(rank order by rank) as members, min(end_ns - start_ns) as ns, arg_min(crowded, end_ns - start_ns) as crowded
-    from flights where wait_ns is not null and bytes > 0 group by match
-)
-select pg, op, group_size, bytes, members, count(*) as calls, median(ns) as ns from once where not crowded
-group by pg, op, group_size, bytes, members;
-"""
+# Views over these and over what the collector wrote, each in its file; a later one may read the earlier ones.
+_LAYERED = ("steps", "batches", "counted", "judged", "collectives", "ledger", "causes", "blame", "link_times")
 
 
 @dataclass
@@ -227,7 +135,8 @@ def open_tables(run: Path) -> RunTables:
     _register(con, "fits", [], FITS)
     _register(con, "comm_split", [], COMM_SPLIT)
     _register(con, "exposed_waits", [], EXPOSED_WAITS)
-    con.execute(_LAYERED)
+    for view in _LAYERED:
+        con.execute(f"create view {view} as {query_text(f'views/{view}')}")
     ranks = rank_rows(con, resolved, sessions)
     _register(con, "ranks", ranks, RANKS)
     activations = con.sql("select rank, max(bytes) from memory_lines where category = 'activation' group by rank")
