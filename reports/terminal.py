@@ -88,4 +88,4 @@ def _doubts(run: Run, console: Console) -> None:
     noticed = run.sql("select count(*) from quality").fetchall()[0][0]
     if noticed:
         remarks = "1 remark" if noticed == 1 else f"{noticed} remarks"
-        console.print(Text(f"\n{remarks} on the traces: select * from quality", style="dim"))
+        console.print(Text(f'\n{remarks} on the traces: stepscope sql RUN "from quality"', style="dim"))

@@ -13,6 +13,16 @@ from .shares import CATEGORY_SQL, Share, category, has_device_work, on_ranks
 if TYPE_CHECKING:
     from ..run import Run
 
+# Beside the wait in profiled steps what the batches of all followed steps took: the model of the cause is fed with it.
+WAIT_SQL = f"""
+    with waits as ({CATEGORY_SQL.format(category="data_wait")}),
+    followed as (
+        select rank, any_value(workers) as workers, count(*) as batches, avg(fetch_ns) as fetch_ns,
+            avg(cpu_ns) as fetch_cpu_ns, avg(wait_ns) as wait_ns, avg(work_ns) as work_ns
+        from lineage group by rank
+    )
+    select * from waits left join followed using (rank) order by mean_ns desc, rank
+"""
 TIMER_SQL = """
     select rank, count(*) as steps, avg(coalesce(wait_ns, 0)) as mean_ns, avg(end_ns - start_ns) as step_ns,
         sum(wait_ns) / sum(end_ns - start_ns) as share, max(wait_ns) as longest_ns
@@ -42,12 +52,12 @@ def _from_windows(run: Run, shares: list[Share]) -> Iterator[Finding]:
     lost, step = _lost(run, worst.mean_ns, worst.step_ns, why)
     if lost < LEAST_SHARE * step:
         return
-    sql, rows = evidence(run, CATEGORY_SQL.format(category="data_wait"))
+    sql, rows = evidence(run, WAIT_SQL)
     yield Finding(
         "loader_bound",
         f"Input-bound: each step waits {ms(worst.mean_ns)} for the data loader while nothing else is at work, "
-        f"{percent(worst.share)} of a {ms(worst.step_ns)} step{on_ranks(shares)}.{_because(why)}",
-        why.advice if why else _advice(run, worst.rank),
+        f"{percent(worst.share)} of a {ms(worst.step_ns)} step{on_ranks(shares)}{_named(why)}.",
+        _told(why) if why else _advice(run, worst.rank),
         sql,
         rows,
         confidence="high" if worst.steps >= 3 else "low",
@@ -75,8 +85,8 @@ def _from_timer(run: Run, profiled_share: float | None) -> Iterator[Finding]:
     yield Finding(
         "loader_bound",
         f"Input-bound outside the windows: over {steps} steps the loop waits {ms(mean)} a step for the data loader, "
-        f"{percent(share)} of a {ms(step)} step, at the longest {ms(longest)}.{window}{hidden}{_because(why)}",
-        why.advice if why else _advice(run, rank),
+        f"{percent(share)} of a {ms(step)} step, at the longest {ms(longest)}{_named(why)}.{window}{hidden}",
+        _told(why) if why else _advice(run, rank),
         sql,
         rows,
         confidence="low" if hidden else "high",
@@ -101,8 +111,12 @@ def _lost(run: Run, wait_ns: float, step_ns: float, why: Cause | None) -> tuple[
     return (min(wait_ns, won), step_ns) if has_device_work(run) else (won, why.step_ns)
 
 
-def _because(why: Cause | None) -> str:
-    return f" Over all steps that were followed, {ms(why.step_ns)} each: {why.sentence}" if why else ""
+def _named(why: Cause | None) -> str:
+    return f"; cause: {why.name.replace('_', ' ')}" if why else ""
+
+
+def _told(why: Cause) -> str:
+    return f"{why.sentence} (Of all steps that were followed, {ms(why.step_ns)} each.) {why.advice}"
 
 
 def _advice(run: Run, rank: int) -> str:

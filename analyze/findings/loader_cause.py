@@ -197,19 +197,25 @@ def _usual(measured: Measured, wait: float) -> Cause:
     """Return the general case: too few workers, with the number that would do, or batches that cost too much."""
     cpu = _cpu_share(measured)
     on_cpu = cpu > 0.5
-    kind = "on the CPU (decoding, transforms)" if on_cpu else "waiting, neither on the CPU nor for storage or a core"
+    kind = (
+        "on the CPU (decoding, transforms)"
+        if on_cpu
+        else "asleep or blocked (not on the CPU, not for storage, not for a core)"
+    )
     spent = f"A fetch takes {ms(_fetch_ns(measured))}, {percent(max(cpu, 1 - cpu))} of it {kind}"
     lost = max(_won(measured, lambda batch, row: replace(batch, fetch=FREE), _alone(measured)), 0.0)
     recorded = measured.loader.workers
     best = enough(sweep(measured))
     won = measured.replayed.step_ns - best.step_ns
     if won >= MOST * wait and best.workers > recorded:
-        unknown = "" if recorded else ", and what handing batches over costs a run without workers does not tell"
+        unknown = (
+            "" if recorded else " What handing batches over costs is not in it: a run without workers does not tell."
+        )
         return Cause(
             "too_few_workers" if recorded else "no_workers",
             f"{spent}, with num_workers={recorded}. It costs {ms(lost)} a step.",
-            f"Set num_workers={best.workers}: the model predicts {ms(best.step_ns)} a step (of this run it misses "
-            f"{percent(abs(measured.error))}{unknown}).",
+            f"Set num_workers={best.workers}: the model predicts {ms(best.step_ns)} a step; it replays this run to within "
+            f"{percent(abs(measured.error))}.{unknown}",
             lost,
         )
     return Cause(
