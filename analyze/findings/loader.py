@@ -53,10 +53,16 @@ def _from_windows(run: Run, shares: list[Share]) -> Iterator[Finding]:
     if lost < LEAST_SHARE * step:
         return
     sql, rows = evidence(run, WAIT_SQL)
+    waits = f"{ms(worst.mean_ns)} for the data loader while nothing else is at work, {percent(worst.share)} of a {ms(worst.step_ns)}"
+    sentence = f"each step waits {waits} step{on_ranks(shares)}{_named(why)}"
+    if why and step != worst.step_ns:  # windows are few and may be unlike the rest: what is lost is told of all steps
+        seen = f"{ms(worst.mean_ns)} of {ms(worst.step_ns)} in the profiled ones{on_ranks(shares)}"
+        sentence = (
+            f"a step of {ms(step)} loses {ms(lost)} ({percent(lost / step)}) to the data loader, {seen}{_named(why)}"
+        )
     yield Finding(
         "loader_bound",
-        f"Input-bound: each step waits {ms(worst.mean_ns)} for the data loader while nothing else is at work, "
-        f"{percent(worst.share)} of a {ms(worst.step_ns)} step{on_ranks(shares)}{_named(why)}.",
+        f"Input-bound: {sentence}.",
         _told(why) if why else _advice(run, worst.rank),
         sql,
         rows,
